@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -102,4 +103,44 @@ func FuzzCheck(f *testing.F) {
 			t.Fatalf("canonical form moves: %q -> %q, %v", c, c2, err)
 		}
 	})
+}
+
+// DEF-10: what has no JSON form is an error, not something else.
+func TestEncode(t *testing.T) {
+	type plain struct {
+		A string `json:"a"`
+		B []int  `json:"b,omitempty"`
+	}
+	for _, c := range []struct {
+		name string
+		in   any
+		want string
+	}{
+		{"struct", plain{A: "<x>"}, `{"a":"<x>"}`},
+		{"nil", nil, `null`},
+		{"raw", json.RawMessage(`{ "a" : 1 }`), `{ "a" : 1 }`},
+		{"nil raw", json.RawMessage(nil), `null`},
+		{"map sorted", map[string]int{"b": 1, "a": 2}, `{"a":2,"b":1}`},
+		{"nested raw", map[string]any{"r": json.RawMessage(`[1]`)}, `{"r":[1]}`},
+		{"NaN", math.NaN(), ""},
+		{"infinity", []float64{math.Inf(1)}, ""},
+		{"bytes", []byte("x"), ""},
+		{"nested bytes", map[string]any{"b": []byte("x")}, ""},
+		{"invalid UTF-8", "\xff", ""},
+		{"raw with a double key", json.RawMessage(`{"a":1,"a":2}`), ""},
+		{"channel", make(chan int), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Encode(c.in)
+			if c.want == "" {
+				if err == nil {
+					t.Errorf("encoded as %s", got)
+				}
+				return
+			}
+			if err != nil || string(got) != c.want {
+				t.Errorf("%s, %v; want %s", got, err, c.want)
+			}
+		})
+	}
 }
