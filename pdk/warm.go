@@ -1,0 +1,72 @@
+package pdk
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"runtime"
+)
+
+// warmDepth bounds how deep a value is filled for the warm-up.
+const warmDepth = 4
+
+// warmType encodes and decodes a filled T once, so that encoding/json has its
+// tables ready. A type whose own JSON methods panic on such a value is left cold.
+func warmType[T any]() {
+	defer func() { _ = recover() }()
+	var v T
+	fill(reflect.ValueOf(&v).Elem(), warmDepth)
+	var buf bytes.Buffer
+	b, err := encode(&buf, v)
+	if err != nil {
+		return
+	}
+	var back T
+	_ = json.Unmarshal(b, &back)
+}
+
+// fill puts one element into every slice, map and pointer of v.
+func fill(v reflect.Value, depth int) {
+	if depth == 0 || !v.CanSet() {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), depth-1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), depth-1)
+		}
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			v.SetBytes([]byte("null"))
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), depth-1)
+	case reflect.Map:
+		if v.Type().Key().Kind() != reflect.String {
+			return
+		}
+		elem := reflect.New(v.Type().Elem()).Elem()
+		fill(elem, depth-1)
+		m := reflect.MakeMap(v.Type())
+		m.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), elem)
+		v.Set(m)
+	}
+}
+
+// warmMemory lets the heap grow to what a call of 64 KiB needs: growing memory
+// is the dearest thing a small call can do.
+func warmMemory(g *Guest) {
+	const size = 64 << 10
+	if cap(g.input) < size {
+		g.input = make([]byte, size)
+	}
+	text := string(bytes.Repeat([]byte{'x'}, size))
+	if b, err := encode(&g.output, text); err == nil {
+		_ = json.Unmarshal(b, &text)
+	}
+	runtime.GC()
+}
