@@ -137,22 +137,17 @@ type CodeDoc struct {
 
 // Type is the type of one of the host's codes, execution_error for any other.
 func (c Code) Type() ErrorType {
-	if d, ok := codeIndex[c]; ok {
-		return d.Type
+	// A scan, not a map: a guest would build the map at each start.
+	for i := range codeTable {
+		if codeTable[i].Code == c {
+			return codeTable[i].Type
+		}
 	}
 	return TypeExecution
 }
 
 // Codes returns the table of all of the host's codes, in its order of reading.
 func Codes() []CodeDoc { return append([]CodeDoc(nil), codeTable...) }
-
-var codeIndex = func() map[Code]CodeDoc {
-	m := make(map[Code]CodeDoc, len(codeTable))
-	for _, d := range codeTable {
-		m[d.Code] = d
-	}
-	return m
-}()
 
 var codeTable = []CodeDoc{
 	{CodeArgumentsInvalid, TypeValidation, "The arguments are not one JSON object.", "The model: send one JSON object."},
