@@ -1,0 +1,112 @@
+package fs
+
+import (
+	"os"
+	"sync"
+)
+
+// handle is an open directory that paths start from.
+type handle struct {
+	g   *Grant
+	f   *os.File // the directory itself
+	rel string   // its path in the root when it was opened, for messages and rules
+	top bool     // the root of the grant: f and root belong to the grant
+
+	mu   sync.Mutex
+	root *os.Root // opened at the first path that needs it
+}
+
+// osRoot returns an os.Root on the directory.
+func (h *handle) osRoot() (*os.Root, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.root != nil {
+		return h.root, nil
+	}
+	r, err := h.g.rootOf(h.f, h.rel)
+	if err != nil {
+		return nil, err
+	}
+	h.root = r
+	return r, nil
+}
+
+func (h *handle) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.top {
+		return nil
+	}
+	if h.root != nil {
+		h.root.Close()
+	}
+	return h.f.Close()
+}
+
+// place is the last name of a path in the directory that was really opened.
+type place struct {
+	dir    *os.File // nil with the portable backend
+	own    bool     // dir must be closed
+	dirRel string   // path of dir relative to the handle, links not resolved
+	base   string
+	slash  bool // the path demands a directory
+	h      *handle
+}
+
+func (p place) rel() string { return joinRel(p.dirRel, p.base) }
+
+func (p place) done() {
+	if p.own {
+		p.dir.Close()
+	}
+}
+
+// locate opens the directory of the last name of path. With follow, or a trailing
+// slash, a link in the last place is followed as long as it stays inside. The caller
+// calls done.
+func (h *handle) locate(path string, follow bool) (place, error) {
+	if err := checkPath(path); err != nil {
+		return place{}, err
+	}
+	slash := false
+	for range maxLinks {
+		dir, base, s := splitLast(path)
+		slash = slash || s
+		p := place{dirRel: dir, base: base, slash: slash, h: h}
+		if err := h.g.be.openDir(&p); err != nil {
+			return place{}, fail(err)
+		}
+		if base == "." || (!follow && !slash) {
+			return p, nil
+		}
+		target, err := h.g.be.readlink(p)
+		if err != nil {
+			return p, nil // not a link, or nothing there: the operation will say
+		}
+		p.done()
+		if target == "" || isAbs(target) {
+			return place{}, ErrEscape
+		}
+		path = joinRel(dir, toSlash(target))
+		if len(path) > maxPath {
+			return place{}, ENAMETOOLONG
+		}
+	}
+	return place{}, ELOOP
+}
+
+// backend is what differs between systems: operations on one place. Errors may be raw.
+type backend interface {
+	openDir(p *place) error
+	open(p place, o OpenFlags, perm uint32) (*os.File, error)
+	lstat(p place) (Info, error)
+	fstat(f *os.File, rel string) (Info, error)
+	readlink(p place) (string, error)
+	mkdir(p place, perm uint32) error
+	unlink(p place) error
+	rmdir(p place) error
+	rename(from, to place) error
+	link(from, to place) error
+	symlink(target string, p place) error
+	setTimes(p place, atim, mtim TimeSet) error
+}
