@@ -65,7 +65,7 @@ type schema struct {
 	Format      string            `json:"format,omitempty"`
 	Encoding    string            `json:"contentEncoding,omitempty"`
 	Items       *schema           `json:"items,omitempty"`
-	Properties  properties        `json:"properties,omitempty"`
+	Properties  properties        `json:"properties,omitzero"`
 	Required    []string          `json:"required,omitempty"`
 	Additional  any               `json:"additionalProperties,omitempty"`
 	raw         json.RawMessage
@@ -149,7 +149,7 @@ func inferSchema(t reflect.Type, above []reflect.Type) (*schema, error) {
 		}
 		return &schema{Type: "object", Additional: value}, nil
 	case reflect.Struct:
-		s := &schema{Type: "object", Additional: false}
+		s := &schema{Type: "object", Properties: properties{}, Additional: false}
 		return s, inferFields(s, t, above)
 	}
 	return nil, fmt.Errorf("the type %s has no JSON form", t)
