@@ -33,14 +33,15 @@ type Config struct {
 	// Invoke reaches the host's own services; nil means there are none.
 	Invoke func(ctx context.Context, name string, req Request) (Answer, error)
 	// Yield takes what the tool yields. An error means that nobody wants more.
-	Yield func(abi.Yield) error
+	// Before it waits for a slow consumer it calls idle, and what that returned
+	// when it goes on; idle may be nil.
+	Yield func(y abi.Yield, idle func() func()) error
 	// Confirm asks the user; nil means nobody can be asked.
 	Confirm func(ctx context.Context, d Confirmation) (ConfirmationAnswer, error)
 	// Effect takes a note of what the call did outside (see HostEffect).
 	Effect func(HostEffect)
-	// Blocking is called before the call waits for something slow and returns
-	// what to call after; nil does nothing.
-	Blocking func() func()
+	// Admission is what the tool's Admit gave, or nil.
+	Admission Admission
 	// Lent holds what a host lends natively, by the lender's own key.
 	Lent map[any]any
 }
@@ -136,23 +137,23 @@ func (c *Context) Note(e HostEffect) {
 	}
 }
 
-// Blocking tells the host that the call is about to wait for something slow; the
-// returned function says that it goes on.
-func (c *Context) Blocking() func() {
-	if c.c.Blocking == nil {
-		return func() {}
-	}
-	return c.c.Blocking()
-}
+// Admission is what the tool's own Admit gave for this call, or nil.
+func (c *Context) Admission() Admission { return c.c.Admission }
 
 // Yield hands on one yield and waits while the consumer is behind. An error
 // means that nobody wants more (context.Cause of the call's context says why)
 // or that the yield is not one the tool may send; a tool stops on the first.
 func (c *Call) Yield(y abi.Yield) error {
+	return c.YieldIdle(y, nil)
+}
+
+// YieldIdle is Yield for a tool that holds a scarce place while it runs: idle is
+// called before waiting, and what it returns when the wait is over.
+func (c *Call) YieldIdle(y abi.Yield, idle func() func()) error {
 	if c.c.Yield == nil {
 		return nil
 	}
-	return c.c.Yield(y)
+	return c.c.Yield(y, idle)
 }
 
 // Progress yields progress. A negative total means it is not known.

@@ -81,3 +81,16 @@ type Confirmer interface {
 type Warmer interface {
 	Warm(ctx context.Context) error
 }
+
+// Admitter is a tool whose calls wait for a place to run in. Admit is called
+// after the permission checks and the locks, before the durable start; what it
+// returns is in the call's Admission and is released when the call is over.
+type Admitter interface {
+	Admit(ctx context.Context) (Admission, error)
+}
+
+// Admission is a place to run in.
+type Admission interface {
+	// Release gives it back. A second Release does nothing.
+	Release()
+}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// Guest is one tool of a plugin in one world. It is a tool.Tool.
+type Guest struct {
+	plugin *Plugin
+	world  *World
+	index  int
+	spec   *abi.ToolSpec
+	writes bool
+}
+
+// Lent says what besides files a session lends the guests of a plugin.
+type Lent struct {
+	// Writes reports whether a service or request that the tool may make could
+	// change something outside.
+	Writes func(*abi.ToolSpec) bool
+}
+
+// Tools returns the plugin's tools for one world.
+func (p *Plugin) Tools(w *World, lent Lent) []*Guest {
+	out := make([]*Guest, len(p.mod.Manifest.Tools))
+	for i := range out {
+		spec := p.mod.Manifest.Tools[i]
+		if spec.MaxResultSize == 0 || spec.MaxResultSize > abi.DefaultMaxResultSize {
+			spec.MaxResultSize = abi.DefaultMaxResultSize
+		}
+		out[i] = &Guest{plugin: p, world: w, index: i, spec: &spec, writes: w.CanWrite() || (lent.Writes != nil && lent.Writes(&spec))}
+	}
+	return out
+}
+
+// Spec is the definition of the manifest.
+func (g *Guest) Spec() *abi.ToolSpec { return g.spec }
+
+// Plugin is the plugin the tool belongs to.
+func (g *Guest) Plugin() *Plugin { return g.plugin }
+
+// LentCanWrite reports whether a call could change something outside.
+func (g *Guest) LentCanWrite() bool { return g.writes }
+
+// Warm compiles the plugin and prepares its instances.
+func (g *Guest) Warm(ctx context.Context) error { return g.plugin.pool(g.world).warm(ctx) }
+
+// Admit waits for a place among the running guests.
+func (g *Guest) Admit(ctx context.Context) (tool.Admission, error) {
+	if err := g.plugin.e.gate.enter(ctx); err != nil {
+		return nil, err
+	}
+	return &admission{place{g: g.plugin.e.gate, held: true}}, nil
+}
+
+// admission is a place that the pipeline releases when the call is over.
+type admission struct{ place }
+
+// Release gives the place back.
+func (a *admission) Release() { a.release() }
+
+// Execute runs one call in the plugin's pool.
+func (g *Guest) Execute(ctx context.Context, call *tool.Call) (*abi.Result, error) {
+	a, ok := call.Admission().(*admission)
+	if !ok {
+		adm, err := g.Admit(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer adm.Release()
+		a = adm.(*admission)
+	}
+	hit, err := g.compile(ctx, &a.place)
+	if err != nil {
+		return nil, err
+	}
+	res, err := g.plugin.pool(g.world).run(ctx, g.index, call, &a.place)
+	if res != nil {
+		word := "miss"
+		if hit {
+			word = "hit"
+		}
+		res.SetMeta("compile", word)
+	}
+	return res, err
+}
+
+// compile may take seconds the first time; other guests run meanwhile.
+func (g *Guest) compile(ctx context.Context, at *place) (bool, error) {
+	defer at.pause(ctx)()
+	return g.plugin.Compile(ctx)
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/bladehost/bladehost/abi"
+)
+
+// hostModule puts the functions of abi.ImportModule into a runtime.
+func hostModule(ctx context.Context, rt wazero.Runtime) error {
+	b := rt.NewHostModuleBuilder(abi.ImportModule)
+	funcs := map[string]func(*instance, []uint64){
+		abi.FuncTake: (*instance).take, abi.FuncCall: (*instance).serve, abi.FuncYield: (*instance).yield,
+		abi.FuncRet: (*instance).done, abi.FuncLog: (*instance).logLine, abi.FuncCancelled: (*instance).cancelled,
+		abi.FuncDeadline: (*instance).deadline,
+	}
+	for name, sig := range abi.Imports() {
+		f := funcs[name]
+		b = b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, _ api.Module, stack []uint64) {
+			f(instanceOf(ctx), stack)
+		}), valueTypes(sig.Params), valueTypes(sig.Results)).Export(name)
+	}
+	_, err := b.Instantiate(ctx)
+	return err
+}
+
+func valueTypes(list []abi.ValueType) []api.ValueType {
+	out := make([]api.ValueType, len(list))
+	for i, t := range list {
+		out[i] = api.ValueType(t)
+	}
+	return out
+}
+
+// only ends the call if the guest is not in a phase that allows the function.
+func (i *instance) only(name string, allowed ...phase) {
+	for _, p := range allowed {
+		if i.phase == p {
+			return
+		}
+	}
+	if i.phase == phaseReturned {
+		i.violate(abi.CodeGuestAfterRet, "the tool called %s after it had handed over its result", name)
+	}
+	i.violate(abi.CodeGuestPhase, "the module called %s in %s, where only log, cancelled and deadline are allowed", name, phaseNames[i.phase])
+}
+
+// view is guest memory, valid until the guest runs on.
+func (i *instance) view(name string, ptr, n uint32) []byte {
+	b, ok := i.mem.Read(ptr, n)
+	if !ok {
+		i.violate(abi.CodeGuestPointer, "the tool passed %d bytes at %#x to %s; its memory has %d bytes", n, ptr, name, i.mem.Size())
+	}
+	return b
+}
+
+// copied is a copy of guest memory.
+func (i *instance) copied(name string, ptr, n uint32) []byte {
+	return append(make([]byte, 0, n), i.view(name, ptr, n)...)
+}
+
+// take(slot, ptr, cap) -> count.
+func (i *instance) take(stack []uint64) {
+	i.only(abi.FuncTake, phaseRun)
+	slot, ptr, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
+	dst := i.view(abi.FuncTake, ptr, n)
+	var src []byte
+	switch {
+	case slot == 0:
+		src = i.input[:min(len(i.input), len(dst))]
+		i.input = i.input[len(src):]
+	case slot <= 0xffff:
+		src = i.answers.take(uint16(slot), n)
+	}
+	stack[0] = uint64(copy(dst, src))
+}
+
+// done is ret(status, ptr, len).
+func (i *instance) done(stack []uint64) {
+	if i.phase == phaseReturned {
+		i.violate(abi.CodeGuestTwice, "the tool called %s twice", abi.FuncRet)
+	}
+	i.only(abi.FuncRet, phaseRun, phaseDescribe)
+	status, ptr, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
+	if status > abi.RetError {
+		i.violate(abi.CodeGuestProtocol, "the tool called %s with status %d; 0, 1 and 2 are known", abi.FuncRet, status)
+	}
+	b := i.view(abi.FuncRet, ptr, n)
+	i.ret = returned{set: true, status: status}
+	if n > abi.MaxResult {
+		i.ret.big = true
+	} else {
+		i.ret.bytes = append(make([]byte, 0, n), b...)
+	}
+	if i.phase == phaseRun {
+		i.phase = phaseReturned
+		if i.onRet != nil {
+			i.onRet()
+		}
+	}
+}
+
+// logLine is log(level, ptr, len).
+func (i *instance) logLine(stack []uint64) {
+	level, ptr, n := abi.LogLevel(int32(stack[0])), uint32(stack[1]), uint32(stack[2])
+	view := i.view(abi.FuncLog, ptr, n)
+	if i.logged > abi.MaxLog {
+		return
+	}
+	log := i.plugin.e.log
+	if i.logged+len(view) > abi.MaxLog {
+		i.logged = abi.MaxLog + 1
+		log.Warn("the rest of the tool's log is dropped: its limit is reached", "bytes", abi.MaxLog)
+		return
+	}
+	i.logged += len(view)
+	if lv := slogLevel(level); log.Enabled(context.Background(), lv) {
+		log.Log(context.Background(), lv, strings.ToValidUTF8(string(view), "\ufffd"), "tool", i.name())
+	}
+}
+
+func (i *instance) name() string {
+	if i.spec != nil {
+		return i.spec.Name
+	}
+	return i.plugin.name()
+}
+
+func (p *Plugin) name() string {
+	if p.mod.Manifest != nil {
+		return p.mod.Manifest.Name
+	}
+	return "plugin"
+}
+
+func slogLevel(l abi.LogLevel) slog.Level {
+	switch l {
+	case abi.LogTrace:
+		return slog.LevelDebug - 4
+	case abi.LogDebug:
+		return slog.LevelDebug
+	case abi.LogWarn:
+		return slog.LevelWarn
+	case abi.LogError:
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+// cancelled() -> reason.
+func (i *instance) cancelled(stack []uint64) {
+	stack[0] = 0
+	if i.ctx == nil {
+		return
+	}
+	stack[0] = uint64(uint32(i.why()))
+}
+
+// deadline() -> milliseconds left, -1 for none.
+func (i *instance) deadline(stack []uint64) {
+	none := int64(-1)
+	stack[0] = uint64(none)
+	if i.ctx == nil {
+		return
+	}
+	if t, ok := i.ctx.Deadline(); ok {
+		stack[0] = uint64(max(0, time.Until(t).Milliseconds()))
+	}
+}
+
+// serve is call(name_ptr, name_len, ptr, len) -> status, slot, length.
+func (i *instance) serve(stack []uint64) {
+	i.only(abi.FuncCall, phaseRun)
+	namePtr, nameLen, ptr, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
+	if i.answers.full() {
+		stack[0] = abi.PackCall(abi.CallOverLimit, 0, 0)
+		return
+	}
+	if i.why() != abi.CancelNone {
+		i.answer(stack, nil, abi.NewError(abi.CodeAborted, "the call is cancelled: %s", i.why()), abi.CallCancelled)
+		return
+	}
+	if nameLen > abi.MaxServiceName {
+		i.answer(stack, nil, abi.NewError(abi.CodeRequest, "the service's name has %d bytes, at most %d are allowed", nameLen, abi.MaxServiceName), abi.CallInvalid)
+		return
+	}
+	name := string(i.view(abi.FuncCall, namePtr, nameLen))
+	if n > 4+abi.MaxFrameHead+abi.MaxFrameBody {
+		i.answer(stack, nil, abi.NewError(abi.CodeServiceLimit, "the request to %q has %d bytes", name, n), abi.CallOverLimit)
+		return
+	}
+	frame := i.copied(abi.FuncCall, ptr, n)
+	if !utf8.ValidString(name) {
+		i.answer(stack, nil, abi.NewError(abi.CodeRequest, "the service's name is not UTF-8"), abi.CallInvalid)
+		return
+	}
+	ans, err, status := i.service(name, frame)
+	i.answer(stack, ans, err, status)
+}
+
+// answer puts a frame into a slot and packs it for the guest.
+func (i *instance) answer(stack []uint64, frame []byte, err *abi.Error, status abi.CallStatus) {
+	if status == abi.CallCancelled {
+		i.noticed.Store(true)
+	}
+	if err != nil {
+		head, e := abi.Marshal(err)
+		if e != nil || len(head) > abi.MaxFrameHead {
+			head, _ = abi.Marshal(abi.Error{Message: clipText(err.Message), Type: err.Type, Code: err.Code}) // plain fields always have a JSON form
+		}
+		frame = abi.EncodeFrame(head, nil)
+	}
+	slot := i.answers.put(frame)
+	stack[0] = abi.PackCall(status, slot, uint32(len(frame)))
+}
+
+// why is the cancel reason as the guest learns it.
+func (i *instance) why() abi.Cancel {
+	i.polled.Store(true)
+	if i.ctx.Err() == nil {
+		return abi.CancelNone
+	}
+	i.noticed.Store(true)
+	return reason(i.ctx)
+}

@@ -1,0 +1,18 @@
+package engine
+
+import (
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/strictjson"
+)
+
+// result turns what the guest handed to ret into a result. The bytes are the
+// guest's: everything about them is checked here.
+func (i *instance) result() *abi.Result {
+	if i.ret.big {
+		return abi.Failure(abi.NewError(abi.CodeResultTooBig, "the tool's answer is over %d MiB", abi.MaxResult>>20))
+	}
+	if err := strictjson.Check(i.ret.bytes); err != nil {
+		return abi.Failure(abi.NewError(abi.CodeResultNotJSON, "the tool's answer is %v", err))
+	}
+	return abi.Publish(int32(i.ret.status), i.ret.bytes)
+}

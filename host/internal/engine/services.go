@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/strictjson"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+func reason(ctx context.Context) abi.Cancel { return tool.Reason(ctx) }
+
+// service asks the host for what the guest asked for.
+func (i *instance) service(name string, frame []byte) (answer []byte, fail *abi.Error, status abi.CallStatus) {
+	head, body, err := abi.DecodeFrame(frame)
+	if err != nil {
+		return nil, abi.NewError(abi.CodeRequest, "the request to %q: %v", name, err), abi.CallInvalid
+	}
+	if err := strictjson.CheckObject(head); err != nil {
+		return nil, abi.NewError(abi.CodeRequest, "the head of the request to %q: %v", name, err), abi.CallInvalid
+	}
+	resume := func() {}
+	if name != abi.CallContext { // answered at once, so the place is kept
+		resume = i.pause()
+	}
+	ans, err := i.call.Invoke(i.ctx, name, tool.Request{Head: head, Body: body})
+	resume()
+	if err != nil {
+		e := abi.AsError(err)
+		return nil, e, i.statusOf(err, e)
+	}
+	if ans.Head == nil {
+		ans.Head = json.RawMessage("{}")
+	}
+	if len(ans.Head) > abi.MaxFrameHead || len(ans.Body) > abi.MaxFrameBody {
+		return nil, abi.NewError(abi.CodeServiceLimit, "the answer of %q has %d and %d bytes; at most %d and %d are allowed", name, len(ans.Head), len(ans.Body), abi.MaxFrameHead, abi.MaxFrameBody), abi.CallOverLimit
+	}
+	return abi.EncodeFrame(ans.Head, ans.Body), nil, abi.CallOK
+}
+
+func (i *instance) statusOf(err error, e *abi.Error) abi.CallStatus {
+	switch e.Code {
+	case abi.CodeUnknownService:
+		return abi.CallUnknown
+	case abi.CodeNotDeclared:
+		return abi.CallNotDeclared
+	case abi.CodeNotGranted, abi.CodeSecretMissing:
+		return abi.CallNotGranted
+	case abi.CodeRequest:
+		return abi.CallInvalid
+	case abi.CodeServiceLimit:
+		return abi.CallOverLimit
+	case abi.CodeAborted:
+		return abi.CallCancelled
+	}
+	var cancelled *tool.CancelError
+	if errors.As(err, &cancelled) || (i.ctx.Err() != nil && errors.Is(err, i.ctx.Err())) {
+		return abi.CallCancelled
+	}
+	return abi.CallFailed
+}
+
+// yield(ptr, len) -> code.
+func (i *instance) yield(stack []uint64) {
+	i.only(abi.FuncYield, phaseRun)
+	ptr, n := uint32(stack[0]), uint32(stack[1])
+	if n > abi.MaxYield {
+		i.view(abi.FuncYield, ptr, n)
+		stack[0] = abi.YieldOverLimit
+		return
+	}
+	b := i.copied(abi.FuncYield, ptr, n)
+	if i.why() != abi.CancelNone {
+		stack[0] = abi.YieldCancelled
+		return
+	}
+	y := i.parseYield(b)
+	if y == nil {
+		stack[0] = abi.YieldRejected
+		return
+	}
+	if y.Kind != abi.YieldProgress {
+		if i.yields++; i.yields > abi.MaxYields || i.bytes+len(b) > abi.MaxYieldBytes {
+			i.yields--
+			stack[0] = abi.YieldOverLimit
+			return
+		}
+		i.bytes += len(b)
+	}
+	switch err := i.call.YieldIdle(*y, i.pause); {
+	case err == nil:
+		stack[0] = abi.YieldOK
+	case errors.Is(err, tool.ErrRejected):
+		stack[0] = abi.YieldRejected
+	default:
+		i.noticed.Store(true)
+		stack[0] = abi.YieldCancelled
+	}
+}
+
+// parseYield reads a yield that the tool declared, or returns nil and says in
+// the log what is wrong with it.
+func (i *instance) parseYield(b []byte) *abi.Yield {
+	log := i.plugin.e.log
+	if err := strictjson.Check(b); err != nil {
+		log.Warn("a yield of the tool was rejected", "tool", i.name(), "why", err.Error())
+		return nil
+	}
+	y, issues := abi.ParseYield(b)
+	if len(issues) > 0 {
+		log.Warn("a yield of the tool was rejected", "tool", i.name(), "at", issues[0].Pointer, "why", issues[0].Message)
+		return nil
+	}
+	if !i.spec.MayYield(y.Kind) || (y.Kind == abi.YieldEffect && !i.spec.MayEffect(y.Effect.Type)) {
+		log.Warn("a yield of the tool was rejected: the manifest does not declare it", "tool", i.name(), "kind", string(y.Kind))
+		return nil
+	}
+	return y
+}
