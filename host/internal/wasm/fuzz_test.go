@@ -56,3 +56,36 @@ func checkInfo(t *testing.T, b []byte, info *Info) {
 		t.Error("a second scan differs")
 	}
 }
+
+// FuzzRewrite: what Scan accepts, Rewrite refuses for a stated reason, or turns
+// into a module that Scan and Verify accept; twice the same bytes.
+func FuzzRewrite(f *testing.F) {
+	f.Add(full())
+	f.Add(program(opLoop, typeVoid, opBr, 0, opEnd))
+	f.Add(program(opCall, 0))
+	f.Add(program(opI32Const, 0, opCallIndirect, 0, 0, opReturn))
+	f.Add(program(opI32Const, 0, opI32Const, 0, opI32Const, 0, opMisc, miscMemoryFill, 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		opt := Options{MemoryPages: 100, Keep: []string{"name", "first"}}
+		if _, err := Scan(b, Limits{}); err != nil {
+			return
+		}
+		m, err := Rewrite(b, opt)
+		if err != nil {
+			if ReasonOf(err) == "" {
+				t.Fatal(err)
+			}
+			return
+		}
+		if _, err := Scan(m.Bytes, unlimited(len(m.Bytes))); err != nil {
+			t.Fatalf("the output is refused: %v\n%x", err, m.Bytes)
+		}
+		if err := Verify(m.Bytes, opt); err != nil {
+			t.Fatalf("%v\n%x\n%x", err, b, m.Bytes)
+		}
+		again, err := Rewrite(b, opt)
+		if err != nil || !reflect.DeepEqual(m, again) {
+			t.Fatal("a second rewrite differs")
+		}
+	})
+}

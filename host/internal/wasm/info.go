@@ -50,9 +50,10 @@ type Features struct {
 	RefOrV128MutableGlobals bool
 	// TableMutation says that the code has table.set, grow, fill, copy or init.
 	TableMutation bool
-	// SegmentDrop says that the code has data.drop, elem.drop or memory.init,
-	// so that it can tell whether a segment was dropped.
+	// SegmentDrop says that the code has data.drop or elem.drop.
 	SegmentDrop bool
+	// MemoryInit says that the code has memory.init, which reads a segment.
+	MemoryInit bool
 	// PassiveData says that some data segment is passive.
 	PassiveData bool
 	// MemoryGrow says that the code has memory.grow.

@@ -38,8 +38,8 @@ const (
 // index, so that code which an engine accepts is code that Scan has understood.
 // Memory use is bounded by a small multiple of len(b), whatever b claims.
 func Scan(b []byte, lim Limits) (*Info, error) {
-	m, err := parse(b, lim)
-	if err != nil {
+	m := newModule(b, lim)
+	if err := m.parse(); err != nil {
 		return nil, err
 	}
 	return m.info, nil
@@ -92,34 +92,40 @@ type module struct {
 	sections []section
 	// funcs are the type indices of all functions, imported ones first.
 	funcs []uint32
-	// tableInits and globalInits belong to the defined tables and globals.
+	// globalInits are the initial values of the globals defined here.
 	globalInits                                    []constant
 	importedFuncs, importedGlobals, importedTables int
 	elements                                       []element
 	data                                           []datum
 	dataCount                                      int // -1 without a section
 	bodies                                         []span
-	totalLocals                                    int
+	// graph is nil in a plain scan.
+	graph       *callGraph
+	totalLocals int
 }
 
-func parse(b []byte, lim Limits) (*module, error) {
-	m := &module{b: b, lim: lim.withDefaults(), info: &Info{Size: len(b)}, dataCount: -1}
+func newModule(b []byte, lim Limits) *module {
+	return &module{b: b, lim: lim.withDefaults(), info: &Info{Size: len(b)}, dataCount: -1}
+}
+
+func (m *module) parse() error {
+	b := m.b
 	if len(b) > m.lim.Size {
-		return nil, refuse(OverLimit, 0, "the module has %d bytes, over the limit of %d", len(b), m.lim.Size)
+		return refuse(OverLimit, 0, "the module has %d bytes, over the limit of %d", len(b), m.lim.Size)
 	}
 	if err := checkHeader(b); err != nil {
-		return nil, err
+		return err
 	}
 	var err error
 	if m.sections, err = split(b, m.lim); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range m.sections {
 		if err := m.section(&m.sections[i]); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return m, m.complete()
+	return m.complete()
 }
 
 // checkHeader judges the first eight bytes.

@@ -120,8 +120,10 @@ func (m *module) readCode(r *reader) {
 		m.bodies = append(m.bodies, span{r.pos, r.pos + int(size)})
 		r.pos += int(size)
 		w.start(m, body)
+		m.graph.begin()
 		for w.step() {
 			m.note(&w.in)
+			m.graph.add(&w.in, m.importedFuncs)
 		}
 		r.err = body.err
 	}
@@ -142,9 +144,10 @@ func (m *module) note(in *instr) {
 		switch in.sub {
 		case miscTableInit, miscTableCopy, miscTableGrow, miscTableFill:
 			f.TableMutation = true
-			f.SegmentDrop = f.SegmentDrop || in.sub == miscTableInit
-		case miscMemoryInit, miscDataDrop, miscElemDrop:
+		case miscDataDrop, miscElemDrop:
 			f.SegmentDrop = true
+		case miscMemoryInit:
+			f.MemoryInit = true
 		}
 	}
 }

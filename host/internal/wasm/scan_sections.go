@@ -147,7 +147,7 @@ func (r *reader) size(what string) (lo, hi uint32, hasMax bool) {
 	case flags&0x08 != 0 && flags < 0x10:
 		r.missing("custom page sizes are not supported")
 	case flags&0x02 != 0 && flags < 0x10:
-		r.missing("threads are not supported (shared memory)")
+		r.missing("threads are not supported")
 	case flags > 1:
 		r.fail(Malformed, "has unknown flags 0x%02x for a %s", flags, what)
 	}
@@ -194,7 +194,7 @@ func (r *reader) globalType() GlobalType {
 	mutable := r.byte()
 	if r.err == nil && mutable > 1 {
 		if mutable == 2 || mutable == 3 {
-			r.missing("threads are not supported (shared global)")
+			r.missing("threads are not supported")
 		}
 		r.fail(Malformed, "has an unknown mutability 0x%02x", mutable)
 	}

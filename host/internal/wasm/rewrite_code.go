@@ -1,0 +1,339 @@
+package wasm
+
+import "slices"
+
+// rewriter holds the state of one Rewrite.
+type rewriter struct {
+	*module
+	opt      Options
+	out      *Module
+	keepData bool
+
+	// types are the encoded function types, of the input and added ones.
+	types [][]byte
+	// refill is the index of the added import and the first index that moves;
+	// fuel and depth are the added globals.
+	refill, fuel, depth uint32
+	// counted says which functions keep the call depth.
+	counted []bool
+
+	// State of the function at hand.
+	walk   walker
+	points []point
+	edits  []edit
+	text   []byte // what edits insert
+	loops  []int  // points of the open loops
+	opened []byte // opcodes of the open blocks
+	cur    int    // the point that pays for the next instruction
+	blocks bool   // charge each basic block for itself
+	bulk   bool   // a local for lengths is needed
+}
+
+// point is a place that charges fuel.
+type point struct {
+	cost int64
+	kind pointKind
+}
+
+type pointKind byte
+
+const (
+	pointNone   pointKind = iota // nothing to do: someone else pays
+	pointCharge                  // charge, the next check is near
+	pointCheck                   // charge and check
+)
+
+// edit replaces a range of the body, or inserts when it is empty.
+type edit struct {
+	at    span
+	text  span // in rewriter.text
+	point int  // index of the point that is placed here, or -1
+}
+
+const (
+	// checkCost is what a check itself costs, so that empty loops have a price.
+	checkCost = 3
+	// freeEntry is the most that may be paid at the next loop header instead of
+	// at the entry.
+	freeEntry = 8
+	// maxStretch is the most that one point may pay for. Beyond it each basic
+	// block pays for itself, so that no more than this runs between two checks.
+	maxStretch = 1 << 16
+)
+
+// code rewrites all bodies and returns the content of the code section.
+func (w *rewriter) code() []byte {
+	o := make([]byte, 0, len(w.b)+len(w.b)/8)
+	o = appendU32(o, uint32(len(w.bodies)))
+	var body []byte
+	for i := range w.bodies {
+		w.plan(i, false)
+		for k := range w.points {
+			if w.points[k].cost > maxStretch {
+				w.plan(i, true)
+				break
+			}
+		}
+		body = w.function(i, body[:0])
+		o = append(appendU32(o, uint32(len(body))), body...)
+	}
+	return o
+}
+
+// plan walks one body and decides where it pays, and what else changes in it.
+func (w *rewriter) plan(i int, blocks bool) {
+	r := newReader(w.b, w.bodies[i].start, w.bodies[i].end, "code")
+	r.fn = w.importedFuncs + i
+	w.walk.start(w.module, r)
+	w.points = append(w.points[:0], point{kind: pointCheck})
+	w.edits, w.text = w.edits[:0], w.text[:0]
+	w.loops, w.opened = append(w.loops[:0], 0), append(w.opened[:0], opBlock)
+	w.cur, w.blocks, w.bulk = 0, blocks, false
+	straight := true // nothing but straight code since the entry
+	for w.walk.step() {
+		in := &w.walk.in
+		w.pay(in)
+		w.change(i, in)
+		switch in.op {
+		case opLoop:
+			if straight {
+				w.points[0].kind = pointNone
+			}
+			straight = false
+			w.loops = append(w.loops, w.place(in.end, pointCheck))
+		case opIf, opBr, opBrIf, opBrTable, opReturn, opUnreachable, opCall, opCallIndirect:
+			straight = false
+		}
+		w.structure(in)
+	}
+	w.entry(i)
+}
+
+// pay charges the current point for one instruction.
+func (w *rewriter) pay(in *instr) {
+	cost := weight(in)
+	if in.op == opCall && int(in.x) >= w.importedFuncs {
+		if leaf := w.graph.leaf(int(in.x) - w.importedFuncs); leaf > 0 {
+			cost += leaf
+		}
+	}
+	if w.blocks && w.points[w.cur].cost+cost > maxStretch {
+		w.place(in.pos, pointCheck)
+	}
+	w.points[w.cur].cost += cost
+}
+
+// place puts a new point at pos and makes it the current one.
+func (w *rewriter) place(pos int, kind pointKind) int {
+	w.cur = len(w.points)
+	w.points = append(w.points, point{kind: kind})
+	w.edits = append(w.edits, edit{at: span{pos, pos}, point: w.cur})
+	return w.cur
+}
+
+// structure follows blocks. Without blocks the innermost loop, or the entry,
+// pays for everything in it; with blocks each basic block has its own point.
+func (w *rewriter) structure(in *instr) {
+	switch in.op {
+	case opBlock, opLoop, opIf:
+		w.opened = append(w.opened, in.op)
+	case opEnd:
+		op := w.opened[len(w.opened)-1]
+		w.opened = w.opened[:len(w.opened)-1]
+		if op == opLoop {
+			w.loops = w.loops[:len(w.loops)-1]
+			w.cur = w.loops[len(w.loops)-1]
+		}
+	}
+	if !w.blocks || len(w.opened) == 0 {
+		return
+	}
+	switch in.op {
+	case opIf, opElse, opEnd, opBr, opBrIf, opBrTable, opReturn, opUnreachable:
+		w.place(in.end, pointCheck)
+	}
+}
+
+// entry decides what the first point, at the function's entry, has to do.
+func (w *rewriter) entry(i int) {
+	first := &w.points[0]
+	switch {
+	case w.graph.leaf(i) >= 0:
+		first.kind, first.cost = pointNone, 0
+	case first.kind == pointCheck:
+	case first.cost <= freeEntry && len(w.points) > 1:
+		w.points[1].cost += first.cost
+		first.cost = 0
+	default:
+		first.kind = pointCharge
+	}
+}
+
+// change notes what becomes of one instruction besides the charge.
+func (w *rewriter) change(i int, in *instr) {
+	from := len(w.text)
+	replaces := true
+	switch {
+	case in.op == opCall || in.op == opRefFunc:
+		if in.x < w.refill && !in.loose {
+			return
+		}
+		w.text = appendU32(append(w.text, in.op), w.moved(in.x))
+	case in.op == opReturn && w.counted[i]:
+		w.text = appendU32(append(w.text, opBr), uint32(len(w.opened)-1))
+	case bulky(in):
+		w.bulk = true
+		w.text = w.bulkCharge(w.text, in, uint32(w.walk.locals))
+		replaces = in.loose
+		if in.loose {
+			w.text = w.canonical(w.text, in)
+		}
+	case in.loose:
+		w.text = w.canonical(w.text, in)
+	default:
+		return
+	}
+	at := span{in.pos, in.pos}
+	if replaces {
+		at.end = in.end
+	}
+	w.edits = append(w.edits, edit{at: at, text: span{from, len(w.text)}, point: -1})
+}
+
+// bulky says whether the operation takes time in proportion to the i32 on top
+// of the stack.
+func bulky(in *instr) bool {
+	if in.op != opMisc {
+		return false
+	}
+	switch in.sub {
+	case miscMemoryInit, miscMemoryCopy, miscMemoryFill, miscTableInit, miscTableCopy, miscTableGrow, miscTableFill:
+		return true
+	}
+	return false
+}
+
+// moved is the new index of a function.
+func (w *rewriter) moved(index uint32) uint32 {
+	if index >= w.refill {
+		return index + 1
+	}
+	return index
+}
+
+// canonical writes an instruction with its numbers as short as can be.
+func (w *rewriter) canonical(o []byte, in *instr) []byte {
+	o = append(o, in.op)
+	switch op := in.op; {
+	case op == opI32Const || op == opI64Const:
+		return appendS64(o, in.v)
+	case op == opBlock || op == opLoop || op == opIf:
+		return appendS64(o, int64(in.x))
+	case op == opBrTable:
+		o = appendU32(o, uint32(len(in.targets)-1))
+		for _, t := range in.targets {
+			o = appendU32(o, t)
+		}
+		return o
+	case op == opCallIndirect, op >= opFirstMem && op <= opLastMem:
+		return appendU32(appendU32(o, in.x), in.y)
+	case op == opMisc:
+		return canonicalMisc(appendU32(o, in.sub), in)
+	case op == opVec: // a load or store, perhaps with a lane
+		o = appendU32(appendU32(appendU32(o, in.sub), in.x), in.y)
+		if in.sub >= 0x54 && in.sub <= 0x5b {
+			o = append(o, w.b[in.end-1])
+		}
+		return o
+	}
+	return appendU32(o, in.x)
+}
+
+func canonicalMisc(o []byte, in *instr) []byte {
+	switch in.sub {
+	case miscMemoryInit:
+		return append(appendU32(o, in.x), 0)
+	case miscMemoryCopy:
+		return append(o, 0, 0)
+	case miscMemoryFill:
+		return append(o, 0)
+	case miscTableInit, miscTableCopy:
+		return appendU32(appendU32(o, in.x), in.y)
+	}
+	if in.sub < miscMemoryInit {
+		return o
+	}
+	return appendU32(o, in.x)
+}
+
+// function writes one body from its plan.
+func (w *rewriter) function(i int, o []byte) []byte {
+	at := w.bodies[i]
+	o = w.locals(i, o)
+	o = w.emitEntry(i, o)
+	last := w.walk.code
+	for _, e := range w.edits {
+		o = append(o, w.b[last:e.at.start]...)
+		last = e.at.end
+		if e.point >= 0 {
+			o = w.emitPoint(o, &w.points[e.point])
+			continue
+		}
+		o = append(o, e.text.of(w.text)...)
+	}
+	o = append(o, w.b[last:at.end]...)
+	if w.counted[i] {
+		o = w.addDepth(o, w.frameCost(i))
+		o = append(o, opEnd)
+	}
+	return o
+}
+
+// locals writes the declarations of locals, with one more for lengths.
+func (w *rewriter) locals(i int, o []byte) []byte {
+	at := span{w.bodies[i].start, w.walk.code}
+	r := newReader(w.b, at.start, at.end, "code")
+	groups := r.u32()
+	if w.bulk {
+		o = appendU32(o, groups+1)
+	} else {
+		o = appendU32(o, groups)
+	}
+	for range groups {
+		o = appendU32(o, r.u32())
+		o = append(o, r.byte())
+	}
+	if w.bulk {
+		o = append(o, 1, byte(I32))
+	}
+	return o
+}
+
+// frameCost is what a call of function i takes from the depth.
+func (w *rewriter) frameCost(i int) int64 {
+	body := w.bodies[i].end - w.bodies[i].start
+	return 1 + int64(w.walk.locals/16) + int64(body/1024)
+}
+
+// resultBlock returns the block type with the results of function i.
+func (w *rewriter) resultBlock(o []byte, i int) []byte {
+	results := w.info.Types[w.funcs[w.importedFuncs+i]].Results
+	switch len(results) {
+	case 0:
+		return append(o, typeVoid)
+	case 1:
+		return append(o, byte(results[0]))
+	}
+	return appendS64(o, int64(w.typeOf(FuncType{Results: results})))
+}
+
+// typeOf returns the index of a function type, which it adds when it is new.
+func (w *rewriter) typeOf(t FuncType) int {
+	enc := encodeType(t)
+	k := slices.IndexFunc(w.types, func(x []byte) bool { return string(x) == string(enc) })
+	if k < 0 {
+		k = len(w.types)
+		w.types = append(w.types, enc)
+	}
+	return k
+}

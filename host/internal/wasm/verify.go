@@ -1,0 +1,199 @@
+package wasm
+
+import (
+	"bytes"
+	"math"
+	"slices"
+)
+
+// Verify checks that out looks like a module made by [Rewrite] with opt: it
+// shares the reader with Rewrite, and nothing else. It checks that
+//
+//   - every loop begins with a charge and check of the fuel counter, every
+//     function does too unless it ends soon or falls straight into such a loop,
+//     and every operation of unbounded length comes after one;
+//   - the guest's own code names neither counter;
+//   - functions without a depth counter cannot call each other in a circle, and
+//     those with one give back what they took on every way out;
+//   - nothing runs and nothing is written at instantiation, the maxima are at
+//     most those of opt, and the reserved names are all there.
+//
+// An error is a defect of the rewriter, not of a guest.
+func Verify(out []byte, opt Options) error {
+	opt = opt.withDefaults()
+	m := newModule(out, unlimited(len(out)))
+	if err := m.parse(); err != nil {
+		return err
+	}
+	v := &verifier{module: m, opt: opt}
+	if err := v.outside(); err != nil {
+		return err
+	}
+	for i := range m.bodies {
+		v.body(i)
+		if v.err != nil {
+			return v.err
+		}
+	}
+	return v.noCircle()
+}
+
+// unlimited are limits that a rewritten module, which has grown, can meet.
+func unlimited(size int) Limits {
+	const n = math.MaxInt32
+	return Limits{
+		Size: size, Types: n, Functions: n, Imports: n, Exports: n, Globals: n, Tables: n, TableSize: n,
+		MemoryPages: n, Elements: n, ElementItems: n, Data: n, Params: n, Results: n, Locals: n, TotalLocals: math.MaxInt,
+		Body: n, Nesting: n, BranchTargets: n, Customs: n, NameBytes: n,
+	}
+}
+
+type verifier struct {
+	*module
+	opt                 Options
+	fuel, depth, refill uint32
+	err                 error
+	// calls are all direct calls, as caller and callee; indirect are the
+	// functions that call through a table; taken those named by ref.func.
+	calls    [][2]int
+	indirect []int
+	taken    []uint32
+	// counted says which functions keep the depth.
+	counted []bool
+}
+
+func (v *verifier) fail(at int, format string, args ...any) {
+	if v.err == nil {
+		v.err = refuse(Malformed, at, "verify: "+format, args...)
+	}
+}
+
+// outside checks everything but the code.
+func (v *verifier) outside() error {
+	fuel, okF := v.info.Export(FuelExport)
+	depth, okD := v.info.Export(DepthExport)
+	v.fuel, v.depth = fuel.Index, depth.Index
+	v.refill = uint32(v.importedFuncs - 1)
+	counter := GlobalType{Type: I64, Mutable: true}
+	imports := v.info.Imports
+	switch n := len(v.info.Globals); {
+	case !okF || !okD || int(v.fuel) != n-2 || int(v.depth) != n-1 || v.info.Globals[v.fuel] != counter || v.info.Globals[v.depth] != counter:
+		v.fail(0, "the counters are not exported")
+	case len(imports) == 0 || imports[len(imports)-1].Module != MeterModule || imports[len(imports)-1].Name != RefillName:
+		v.fail(0, "refill is not the last import")
+	case len(imports[len(imports)-1].Type.Params)+len(imports[len(imports)-1].Type.Results) > 0:
+		v.fail(0, "refill has a wrong type")
+	case v.info.HasStart:
+		v.fail(0, "there is a start function")
+	}
+	if t := v.info.Memory; t != nil && !v.info.ImportedMemory && (!t.HasMax || int(t.Max) > v.opt.MemoryPages) {
+		v.fail(0, "the memory may grow to %d pages", t.Max)
+	}
+	for _, t := range v.info.Tables[v.importedTables:] {
+		if !t.HasMax || int(t.Max) > max(v.opt.TableEntries, int(t.Min)) {
+			v.fail(0, "a table may grow to %d entries", t.Max)
+		}
+	}
+	placedByHost := v.info.ImportedMemory || slices.ContainsFunc(v.data, func(d datum) bool {
+		return d.offset.op == opGlobalGet
+	})
+	for _, d := range v.data {
+		if !d.passive && !placedByHost && d.bytes.start != d.bytes.end {
+			v.fail(d.bytes.start, "there is active data")
+		}
+	}
+	for i := v.importedGlobals; i < len(v.info.Globals); i++ {
+		if g := v.info.Globals[i]; g.Mutable && g.Type.numeric() && !v.exportsReserved(uint32(i)) {
+			v.fail(0, "mutable global %d is not exported", i)
+		}
+	}
+	return v.err
+}
+
+func (v *verifier) exportsReserved(index uint32) bool {
+	return slices.ContainsFunc(v.info.Exports, func(e Export) bool {
+		return e.Kind == Global && e.Index == index && len(e.Name) > len(ReservedPrefix) && e.Name[:len(ReservedPrefix)] == ReservedPrefix
+	})
+}
+
+// sequence consumes the given instructions at pos and returns where they end,
+// or -1. A nil stands for one number.
+func (v *verifier) sequence(pos, end int, want ...[]byte) int {
+	for _, w := range want {
+		if w == nil {
+			r := newReader(v.b, pos, end, "code")
+			if r.signed(64); r.err != nil {
+				return -1
+			}
+			pos = r.pos
+			continue
+		}
+		if pos+len(w) > end || !bytes.Equal(v.b[pos:pos+len(w)], w) {
+			return -1
+		}
+		pos += len(w)
+	}
+	return pos
+}
+
+// take is `counter -= number` at pos; the end, or -1.
+func (v *verifier) take(pos, end int, counter uint32) int {
+	get, set := appendU32([]byte{opGlobalGet}, counter), appendU32([]byte{0x7d, opGlobalSet}, counter)
+	return v.sequence(pos, end, get, []byte{opI64Const}, nil, set)
+}
+
+// test is `if counter < 0 { refill() }` at pos, for one or two counters or'ed.
+func (v *verifier) test(pos, end int, counters ...uint32) int {
+	var want []byte
+	for i, c := range counters {
+		want = appendU32(append(want, opGlobalGet), c)
+		if i > 0 {
+			want = append(want, 0x84)
+		}
+	}
+	want = append(want, opI64Const, 0, 0x53, opIf, typeVoid)
+	want = append(appendU32(append(want, opCall), v.refill), opEnd)
+	return v.sequence(pos, end, want)
+}
+
+// paid is a charge and check of fuel at pos; the end, or -1.
+func (v *verifier) paid(pos, end int) int {
+	if p := v.take(pos, end, v.fuel); p >= 0 {
+		return v.test(p, end, v.fuel)
+	}
+	return -1
+}
+
+// head is what stands before a body.
+type head struct {
+	end     int // where the guest's code begins
+	checked bool
+	counted bool
+	wrapped int // where the block of a counted function begins
+}
+
+// head recognises the entry of a function.
+func (v *verifier) head(pos, end int) head {
+	if p := v.paid(pos, end); p >= 0 {
+		return head{end: p, checked: true}
+	}
+	h := head{end: pos}
+	if p := v.take(pos, end, v.fuel); p >= 0 {
+		h.end = p
+	}
+	p := v.take(h.end, end, v.depth)
+	if p < 0 {
+		return h
+	}
+	q := v.test(p, end, v.depth, v.fuel)
+	h.checked = q >= 0
+	if q < 0 {
+		q = v.test(p, end, v.depth)
+	}
+	if q < 0 || q >= end || v.b[q] != opBlock {
+		v.fail(pos, "the depth is taken and not checked")
+		return h
+	}
+	h.counted, h.wrapped, h.end = true, q, q
+	return h
+}

@@ -1,0 +1,262 @@
+package wasm
+
+import "bytes"
+
+// body checks one function.
+func (v *verifier) body(i int) {
+	at := v.bodies[i]
+	var w walker
+	r := newReader(v.b, at.start, at.end, "code")
+	r.fn = v.importedFuncs + i
+	w.start(v.module, r)
+	h := v.head(w.code, at.end)
+	v.counted = append(v.counted, h.counted)
+	r.pos = h.end
+	guest := bodyState{v: v, fn: i, straight: true}
+	for w.step() {
+		in := &w.in
+		if h.counted && in.pos != h.wrapped {
+			v.wayOut(&w, at.end, h)
+		}
+		if v.err != nil || len(w.frames) == 1 && h.counted && in.op == opEnd {
+			break // addDepth and the end were checked by wayOut
+		}
+		if next := guest.look(in, at.end); next > 0 {
+			r.pos = next
+		}
+	}
+	if r.err != nil && v.err == nil {
+		v.err = r.err
+	}
+	soon := !guest.unbounded && guest.cost <= leafCost
+	if !h.checked && !soon && !guest.intoLoop {
+		v.fail(at.start, "function %d has no check at its entry", r.fn)
+	}
+}
+
+// wayOut checks the ways out of a counted function: no return, no branch past
+// the wrapping block, and after that block the depth is given back.
+func (v *verifier) wayOut(w *walker, end int, h head) {
+	in := &w.in
+	outer := uint32(len(w.frames) - 1)
+	switch in.op {
+	case opReturn:
+		v.fail(in.pos, "a counted function returns past its counter")
+	case opBr, opBrIf:
+		if in.x >= outer {
+			v.fail(in.pos, "a counted function branches past its counter")
+		}
+	case opBrTable:
+		for _, t := range in.targets {
+			if t >= outer {
+				v.fail(in.pos, "a counted function branches past its counter")
+			}
+		}
+	case opEnd:
+		if len(w.frames) > 1 {
+			return
+		}
+		get, set := appendU32([]byte{opGlobalGet}, v.depth), appendU32([]byte{0x7c, opGlobalSet}, v.depth)
+		p := v.sequence(in.end, end, get, []byte{opI64Const}, nil, set, []byte{opEnd})
+		if p != end || !bytes.Equal(v.number(in.end+len(get)+1), v.number(v.takenAt(h, end)+len(get)+1)) {
+			v.fail(in.pos, "a counted function does not give back what it took")
+		}
+	}
+}
+
+// takenAt is where the function with that head takes depth: the last charge
+// before the wrapping block.
+func (v *verifier) takenAt(h head, end int) int {
+	get := appendU32([]byte{opGlobalGet}, v.depth)
+	for p := h.wrapped - 1; p > 0; p-- {
+		if bytes.HasPrefix(v.b[p:end], get) && v.take(p, end, v.depth) >= 0 {
+			return p
+		}
+	}
+	return 0
+}
+
+// number is the encoded number at pos.
+func (v *verifier) number(pos int) []byte {
+	r := newReader(v.b, pos, len(v.b), "code")
+	r.signed(64)
+	return v.b[pos:r.pos]
+}
+
+// bodyState follows the guest's part of one body.
+type bodyState struct {
+	v  *verifier
+	fn int
+	// straight says that nothing but straight code was seen, intoLoop that it
+	// ended in a loop.
+	straight, intoLoop bool
+	unbounded          bool
+	cost               int64
+}
+
+// look checks one instruction and returns where to go on, or 0 for the next.
+func (s *bodyState) look(in *instr, end int) int {
+	v := s.v
+	s.cost += weight(in)
+	switch in.op {
+	case opLoop:
+		s.intoLoop = s.intoLoop || s.straight
+		s.straight, s.unbounded = false, true
+		p := v.paid(in.end, end)
+		if p < 0 {
+			v.fail(in.pos, "a loop in function %d has no check", v.importedFuncs+s.fn)
+		}
+		return p
+	case opGlobalGet, opGlobalSet:
+		// Charges inside the body, before long operations and between the
+		// blocks of very large functions.
+		if p := v.paid(in.pos, end); p > 0 {
+			return p
+		}
+		if in.x >= v.fuel {
+			v.fail(in.pos, "function %d names a counter", v.importedFuncs+s.fn)
+		}
+	case opLocalTee:
+		if p := v.lengthPaid(in.pos, end, in.x); p > 0 {
+			s.unbounded = true
+			return p
+		}
+	case opIf, opBr, opBrIf, opBrTable, opReturn, opUnreachable:
+		s.straight = false
+	case opCall, opCallIndirect:
+		s.straight, s.unbounded = false, true
+		s.call(in)
+	case opMemoryGrow:
+		s.unbounded = true
+	case opRefFunc:
+		v.taken = append(v.taken, in.x)
+	case opMisc:
+		if bulky(in) {
+			v.fail(in.pos, "function %d has a long operation that is not paid for", v.importedFuncs+s.fn)
+		}
+	}
+	return 0
+}
+
+// lengthPaid recognises the charge for a length, and the operation after it.
+func (v *verifier) lengthPaid(pos, end int, local uint32) int {
+	tee := appendU32([]byte{opLocalTee}, local)
+	get := append(appendU32([]byte{opGlobalGet}, v.fuel), opLocalGet)
+	get = append(appendU32(get, local), 0xad)
+	set := appendU32([]byte{0x7d, opGlobalSet}, v.fuel)
+	p := v.sequence(pos, end, tee, get)
+	if p < 0 {
+		return -1
+	}
+	inBytes := false
+	if q := v.sequence(p, end, []byte{opI64Const, 5, 0x88}); q >= 0 {
+		p, inBytes = q, true
+	}
+	if p = v.sequence(p, end, set); p < 0 {
+		return -1
+	}
+	if p = v.test(p, end, v.fuel); p < 0 {
+		return -1
+	}
+	var in instr
+	r := newReader(v.b, p, end, "code")
+	r.next(&in, &v.lim)
+	if r.err != nil || !bulky(&in) || inBytes != (in.sub <= miscMemoryFill) {
+		v.fail(p, "a length is paid for without an operation")
+		return -1
+	}
+	return r.pos
+}
+
+// call notes the edges of functions without a depth counter.
+func (s *bodyState) call(in *instr) {
+	v := s.v
+	if in.op == opCallIndirect {
+		v.indirect = append(v.indirect, s.fn)
+		return
+	}
+	if to := int(in.x) - v.importedFuncs; to >= 0 {
+		v.calls = append(v.calls, [2]int{s.fn, to})
+	} else if in.x == v.refill {
+		v.fail(in.pos, "function %d calls refill itself", v.importedFuncs+s.fn)
+	}
+}
+
+// noCircle takes away functions that nobody left calls, until none are left. A
+// node after the last function stands for all tables; counted functions and
+// those that no table can hold count as taken away.
+func (v *verifier) noCircle() error {
+	tables := len(v.bodies)
+	next := make([][]int, tables+1)
+	callers := make([]int, tables+1)
+	edge := func(a, b int) {
+		if (a == tables || !v.counted[a]) && (b == tables || !v.counted[b]) {
+			next[a] = append(next[a], b)
+			callers[b]++
+		}
+	}
+	for _, c := range v.calls {
+		edge(c[0], c[1])
+	}
+	for _, a := range v.indirect {
+		edge(a, tables)
+	}
+	for b := range v.inTables() {
+		edge(tables, b)
+	}
+	var free []int
+	for n, c := range callers {
+		if c == 0 {
+			free = append(free, n)
+		}
+	}
+	for k := 0; k < len(free); k++ {
+		for _, b := range next[free[k]] {
+			if callers[b]--; callers[b] == 0 {
+				free = append(free, b)
+			}
+		}
+	}
+	if len(free) != tables+1 {
+		v.fail(0, "%d functions can call each other in a circle that no counter sees", tables+1-len(free))
+	}
+	return v.err
+}
+
+// inTables are the functions that a table may hold: all that are named
+// anywhere but in a call or, unless a table is imported, an export.
+func (v *verifier) inTables() map[int]bool {
+	set := map[int]bool{}
+	add := func(index uint32) {
+		if to := int(index) - v.importedFuncs; to >= 0 {
+			set[to] = true
+		}
+	}
+	for _, g := range v.globalInits {
+		if g.op == opRefFunc {
+			add(g.x)
+		}
+	}
+	for i := range v.elements {
+		e := &v.elements[i]
+		r := newReader(v.b, e.items.start, e.items.end, "element segments")
+		for range e.count {
+			if e.flags&elemExprs == 0 {
+				add(r.u32())
+			} else if c := v.constExpr(r, e.elem); c.op == opRefFunc {
+				add(c.x)
+			}
+		}
+	}
+	for _, index := range v.taken {
+		add(index)
+	}
+	if v.info.ImportedTables {
+		for _, e := range v.info.Exports {
+			if e.Kind == Func {
+				add(e.Index)
+			}
+		}
+	}
+	return set
+}
