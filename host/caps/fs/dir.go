@@ -16,12 +16,12 @@ func (d *Dir) View() *View { return d.v }
 // at starts an operation: it checks that the grant stands and finds the place.
 // leave must follow when there is no error.
 func (d *Dir) at(path string, follow bool) (place, error) {
-	if err := d.v.g.enter(); err != nil {
+	if err := d.h.enter(); err != nil {
 		return place{}, err
 	}
 	p, err := d.h.locate(path, follow)
 	if err != nil {
-		d.v.g.leave()
+		d.h.leave()
 		return place{}, err
 	}
 	return p, nil
@@ -29,24 +29,7 @@ func (d *Dir) at(path string, follow bool) (place, error) {
 
 func (d *Dir) leave(p place) {
 	p.done()
-	d.v.g.leave()
-}
-
-// change is at for operations that change the place.
-func (d *Dir) change(path string, a access) (place, error) {
-	p, err := d.at(path, false)
-	if err != nil {
-		return p, err
-	}
-	if d.v.g.opt.ReadOnly {
-		err = EROFS
-	} else {
-		err = d.v.g.judge(d.h, p, a)
-	}
-	if err != nil {
-		d.leave(p)
-	}
-	return p, err
+	d.h.leave()
 }
 
 // Stat describes what path leads to, following links.
@@ -168,167 +151,6 @@ func (d *Dir) mayChange(p place, a access) error {
 		return EROFS
 	}
 	return d.v.g.judge(d.h, p, a)
-}
-
-// Rename moves from to the path to of the directory toDir, replacing a file or an
-// empty directory there. Directories of two grants fail with EXDEV.
-func (d *Dir) Rename(from string, toDir *Dir, to string) error {
-	if d.v.g != toDir.v.g {
-		return EXDEV
-	}
-	a, err := d.atNoSlash(from)
-	if err != nil {
-		return err
-	}
-	defer d.leave(a)
-	b, err := toDir.atNoSlash(to)
-	if err != nil {
-		return err
-	}
-	defer toDir.leave(b)
-	if a.base == "." || b.base == "." {
-		return EBUSY
-	}
-	if err := d.mayChange(a, accSwitch); err != nil {
-		return err
-	}
-	if err := toDir.mayChange(b, accSwitch); err != nil {
-		return err
-	}
-	st, err := d.v.g.be.lstat(a)
-	if err != nil {
-		return fail(err)
-	}
-	if (a.slash || b.slash) && !st.IsDir() {
-		return ENOTDIR
-	}
-	return fail(d.v.g.be.rename(a, b))
-}
-
-// Link makes the new name to for the regular file from; a link in the last place is
-// not followed. Symbolic links can be linked only where making them is allowed.
-func (d *Dir) Link(from string, toDir *Dir, to string) error {
-	if d.v.g != toDir.v.g {
-		return EXDEV
-	}
-	a, err := d.atNoSlash(from)
-	if err != nil {
-		return err
-	}
-	defer d.leave(a)
-	b, err := toDir.atNoSlash(to)
-	if err != nil {
-		return err
-	}
-	defer toDir.leave(b)
-	if err := d.mayChange(a, accWrite); err != nil {
-		return err
-	}
-	if err := toDir.mayChange(b, accSwitch); err != nil {
-		return err
-	}
-	st, err := d.v.g.be.lstat(a)
-	switch {
-	case err != nil:
-		return fail(err)
-	case st.Type == TypeSymlink && d.v.g.opt.AllowSymlinkCreation:
-	case !st.IsRegular():
-		return EPERM
-	case a.slash:
-		return ENOTDIR
-	}
-	if b.slash {
-		if _, err := d.v.g.be.lstat(b); err == nil {
-			return EEXIST
-		}
-		return ENOENT
-	}
-	if !toDir.v.take(cEntries, 1) {
-		return EDQUOT
-	}
-	if err = d.v.g.be.link(a, b); err != nil {
-		toDir.v.give(cEntries, 1)
-	}
-	return fail(err)
-}
-
-// Symlink makes a symbolic link at path. It must be allowed by the grant, and the
-// target, read as text, must stay inside the grant: other programs will follow it.
-func (d *Dir) Symlink(target, path string) error {
-	p, err := d.atNoSlash(path)
-	if err != nil {
-		return err
-	}
-	defer d.leave(p)
-	if err := d.mayChange(p, accSwitch); err != nil {
-		return err
-	}
-	if st, err := d.v.g.be.lstat(p); err == nil {
-		if p.slash && !st.IsDir() {
-			return ENOTDIR
-		}
-		return EEXIST
-	} else if p.slash {
-		return ENOENT
-	}
-	if !d.v.g.opt.AllowSymlinkCreation || target == "" {
-		return EPERM
-	}
-	if len(target) > maxPath {
-		return ENAMETOOLONG
-	}
-	rel, err := d.linkPlace(p)
-	if err != nil {
-		return err
-	}
-	if !insideLexically(rel, toSlash(target)) {
-		return EPERM
-	}
-	if !d.v.take(cEntries, 1) {
-		return EDQUOT
-	}
-	if err = d.v.g.be.symlink(target, p); err != nil {
-		d.v.give(cEntries, 1)
-	}
-	return fail(err)
-}
-
-// linkPlace is the resolved path of a link: "a/../../x" in a linked directory must
-// be counted from where the link really lies.
-func (d *Dir) linkPlace(p place) (string, error) {
-	dir, err := d.v.g.resolvedDir(d.h, p)
-	if err != nil {
-		return "", err
-	}
-	return joinRel(dir, p.base), nil
-}
-
-// Readlink returns the target of a link. A target outside of the grant is EPERM,
-// because it would tell about the host.
-func (d *Dir) Readlink(path string) (string, error) {
-	p, err := d.at(path, false)
-	if err != nil {
-		return "", err
-	}
-	defer d.leave(p)
-	if err := d.v.g.judge(d.h, p, accRead); err != nil {
-		return "", err
-	}
-	if p.slash || p.base == "." {
-		return "", EINVAL
-	}
-	target, err := d.v.g.be.readlink(p)
-	if err != nil {
-		return "", fail(err)
-	}
-	rel, err := d.linkPlace(p)
-	if err != nil {
-		return "", err
-	}
-	if !insideLexically(rel, toSlash(target)) {
-		return "", EPERM
-	}
-	return target, nil
 }
 
 // SetTimes sets the time stamps of a path; follow says whether a link in the last

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -51,6 +52,9 @@ type Grant struct {
 // dir is taken from the working directory. Symbolic links in dir are resolved once,
 // now. The caller closes the grant.
 func Open(dir string, opt Options) (*Grant, error) {
+	if err := CheckToolchain(runtime.Version()); err != nil {
+		return nil, err
+	}
 	guest, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("grant %s: %w", dir, err)

@@ -12,8 +12,43 @@ type handle struct {
 	rel string   // its path in the root when it was opened, for messages and rules
 	top bool     // the root of the grant: f and root belong to the grant
 
-	mu   sync.Mutex
-	root *os.Root // opened at the first path that needs it
+	mu     sync.Mutex
+	root   *os.Root // opened at the first path that needs it
+	refs   int      // operations under way
+	closed bool
+}
+
+// enter keeps the directory open until leave.
+func (h *handle) enter() error {
+	if h.top {
+		return h.g.enter()
+	}
+	if h.g.revoked.Load() {
+		return ErrRevoked
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return EBADF
+	}
+	if err := h.g.enter(); err != nil {
+		return err
+	}
+	h.refs++
+	return nil
+}
+
+func (h *handle) leave() {
+	h.g.leave()
+	if h.top {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refs--
+	if h.closed && h.refs == 0 {
+		_ = h.release()
+	}
 }
 
 // osRoot returns an os.Root on the directory.
@@ -31,12 +66,18 @@ func (h *handle) osRoot() (*os.Root, error) {
 	return r, nil
 }
 
+// close ends the directory's use; the last operation under way releases it.
 func (h *handle) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.top {
+	h.closed = true
+	if h.refs > 0 {
 		return nil
 	}
+	return h.release()
+}
+
+func (h *handle) release() error {
 	if h.root != nil {
 		h.root.Close()
 	}

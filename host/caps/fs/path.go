@@ -47,24 +47,3 @@ func joinRel(dir, name string) string {
 	}
 	return dir + "/" + name
 }
-
-// insideLexically reports whether a link at rel with this target stays in the root
-// when read as text.
-func insideLexically(rel, target string) bool {
-	if isAbs(target) || strings.IndexByte(target, 0) >= 0 {
-		return false
-	}
-	depth := strings.Count(cleanRel(rel), "/")
-	for part := range strings.SplitSeq(target, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if depth--; depth < 0 {
-				return false
-			}
-		default:
-			depth++
-		}
-	}
-	return true
-}

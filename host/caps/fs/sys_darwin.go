@@ -39,7 +39,7 @@ func fileIsSpecial(f *os.File) bool {
 }
 
 // fdPath is not available: rules fall back to walking the path.
-func (g *Grant) fdPath(f *os.File) (string, bool) { return ".", f == g.top }
+func (g *Grant) fdPath(f *os.File) (string, bool, error) { return ".", f == g.top, nil }
 
 func (g *Grant) rootOf(f *os.File, rel string) (*os.Root, error) { return g.rootByPath(f, rel) }
 

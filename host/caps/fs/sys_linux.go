@@ -53,27 +53,28 @@ func fileIsSpecial(f *os.File) bool {
 
 func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// fdPath is the path of an open directory relative to the root, as the kernel sees it now.
-func (g *Grant) fdPath(f *os.File) (string, bool) {
+// fdPath is the path of an open directory relative to the root, as the kernel sees it
+// now. known is false where /proc is missing.
+func (g *Grant) fdPath(f *os.File) (rel string, known bool, err error) {
 	if f == g.top {
-		return ".", true
+		return ".", true, nil
 	}
 	p, err := os.Readlink(procPath(f))
 	if err != nil || !path.IsAbs(p) {
-		return "", false
+		return "", false, nil
 	}
 	top, err := os.Readlink(procPath(g.top))
 	if err != nil {
-		return "", false
+		return "", false, nil
 	}
 	if p == top {
-		return ".", true
+		return ".", true, nil
 	}
-	if top != "/" {
-		top += "/"
+	rel, inside := strings.CutPrefix(p, strings.TrimSuffix(top, "/")+"/")
+	if !inside {
+		return "", false, ErrEscape // moved out of the grant while it was open
 	}
-	rel, ok := strings.CutPrefix(p, top)
-	return rel, ok
+	return rel, true, nil
 }
 
 // rootOf opens an os.Root on an open directory: through /proc it is that very

@@ -51,7 +51,7 @@ func refuseSpecial(dir string) error {
 
 func fileIsSpecial(*os.File) bool { return false }
 
-func (g *Grant) fdPath(f *os.File) (string, bool) { return ".", f == g.top }
+func (g *Grant) fdPath(f *os.File) (string, bool, error) { return ".", f == g.top, nil }
 
 func (g *Grant) rootOf(f *os.File, rel string) (*os.Root, error) { return g.rootByPath(f, rel) }
 
