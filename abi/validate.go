@@ -191,3 +191,37 @@ func quad(labels []string) bool {
 func method(m string) bool {
 	return m != "" && len(m) <= 32 && all(m, func(c byte) bool { return c >= 'A' && c <= 'Z' || c == '-' }) && m[0] != '-'
 }
+
+// Check is nil for a valid manifest. Its error has the issues as details and the
+// code of the first thing to mend: another version of the ABI, a feature that is
+// not there, anything else.
+func (m *Manifest) Check() error {
+	issues := m.Validate()
+	if len(issues) == 0 {
+		return nil
+	}
+	code, first := CodeManifest, issues[0]
+	switch {
+	case first.Pointer == "/abi":
+		code = CodeABIVersion
+	default:
+		for _, i := range issues {
+			if strings.HasPrefix(i.Pointer, "/requires/") {
+				code, first = CodeFeature, i
+				break
+			}
+		}
+	}
+	return NewError(code, "the manifest is not valid: %s %s%s", first.Pointer, first.Message, more(len(issues)-1)).
+		With(IssueDetails{issues})
+}
+
+func more(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " (and one more)"
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}

@@ -35,9 +35,8 @@ func (g *Guest) Describe() {
 	g.ret(abi.RetData, m)
 }
 
-// Warm is blade_warm: it runs the JSON code of every tool once and grows the
-// memory to what a call of ordinary size needs, so that the image a host takes
-// afterwards has both.
+// Warm is blade_warm: it runs the JSON code of every tool once and makes the
+// buffers of a call, so that the image a host takes afterwards has both.
 func (g *Guest) Warm() {
 	for i := range g.plugin.Tools {
 		g.plugin.Tools[i].warm()

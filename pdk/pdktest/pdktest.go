@@ -48,7 +48,7 @@ type Host struct {
 
 // Service answers calls of one name. An *abi.Error decides the status by its
 // code; any other error is a failure of the service.
-type Service func(ctx context.Context, head json.RawMessage, body []byte) (answer any, bytes []byte, err error)
+type Service func(ctx context.Context, head json.RawMessage, body []byte) (answer any, rest []byte, err error)
 
 // New puts a plugin on a fake host. It fails the test if the plugin's manifest
 // is not valid.

@@ -1,8 +1,10 @@
 package pdktest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -141,10 +143,13 @@ func (r *run) serve(name string, frame []byte) (json.RawMessage, []byte, error) 
 	if err == nil {
 		err = strict(head)
 	}
+	if err == nil && bytes.TrimLeft(head, " \t\r\n")[0] != '{' {
+		err = errors.New("the head is no object")
+	}
 	if err != nil {
 		return nil, nil, abi.NewError(abi.CodeRequest, "the request to %s: %v", name, err)
 	}
-	answer, bytes, err := s(r.ctx, head, body)
+	answer, rest, err := s(r.ctx, head, body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -152,7 +157,7 @@ func (r *run) serve(name string, frame []byte) (json.RawMessage, []byte, error) 
 		answer = struct{}{}
 	}
 	raw, err := abi.Marshal(answer)
-	return raw, bytes, err
+	return raw, rest, err
 }
 
 // declared checks what the manifest must hold for a service to be lent.
@@ -180,6 +185,9 @@ func (r *run) declared(name string) error {
 		ok = len(c.Secrets) > 0
 	default:
 		service, _, _ := strings.Cut(name, ".")
+		if !abi.KnownService(service) {
+			return abi.NewError(abi.CodeUnknownService, "there is no service %q", name)
+		}
 		need = "services: [" + service + "]"
 		for _, s := range r.spec.Services {
 			ok = ok || s == service
