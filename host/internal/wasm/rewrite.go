@@ -14,8 +14,8 @@ const RewriterVersion = 1
 // Names that a rewritten module uses towards the host. A guest may not.
 const (
 	// MeterModule and RefillName are the one added import, of type () -> ().
-	// The guest calls it when fuel or depth has fallen below zero. The host adds
-	// fuel, or ends the guest by a panic; with depth below zero it must end it.
+	// The guest calls it when fuel has fallen below zero. The host adds fuel, or
+	// ends the guest by a panic; with depth below zero it must end it.
 	MeterModule = "blade_meter"
 	RefillName  = "refill"
 	// ReservedPrefix begins every added export.
@@ -39,10 +39,11 @@ type Options struct {
 	// TableEntries is the most a table may grow to (100,000); a table that
 	// begins larger keeps its initial size.
 	TableEntries int
-	// Depth is how deep calls may nest, in units (200,000). A call of a function
+	// Depth is how deep calls may nest, in units (100,000). A call of a function
 	// that can call itself, directly or through others, takes one unit, and one
-	// more for each 16 locals and each 1,024 bytes of its body. A unit is about
-	// 100 bytes of stack.
+	// more for each 16 locals and each 1,024 bytes of its body. The depth is
+	// looked at when fuel runs out, so a guest gets deeper by what one slice of
+	// fuel pays for: at most an eighth of it. A unit is about 100 bytes of stack.
 	Depth int
 	// Keep names the custom sections that stay; "name" is adapted. All others
 	// go: their offsets are stale and engines read some of them.
@@ -59,7 +60,7 @@ func (o Options) withDefaults() Options {
 		o.TableEntries = 100_000
 	}
 	if o.Depth <= 0 {
-		o.Depth = 200_000
+		o.Depth = 100_000
 	}
 	o.Keep = slices.Clone(o.Keep)
 	slices.Sort(o.Keep)
@@ -128,13 +129,15 @@ type GlobalExport struct {
 //   - Maxima of memory and tables are lowered to the options.
 //
 // It refuses with an [*Error] what [Scan] refuses, what uses a reserved name,
-// and what could not be instantiated. Equal input gives equal bytes. The cost is
-// a few percent on ordinary code; an added unit of depth costs a load, an
-// addition and a store at entry and exit of the functions that need it.
+// and what could not be instantiated. Equal input gives equal bytes.
 //
-// The call depth is right on every way out: the body is wrapped in a block, to
-// which returns and branches out of the function lead. A trap leaves it low, so
-// an instance that trapped must not be used again.
+// Time, measured with wazero v1.12.0: one to three cycles for each turn of a
+// loop; 2 to 20 % on Go guests. Keeping the depth costs a load and two stores a
+// call, 2 to 5 % of that. Looking at it at every entry as well cost 20 % more.
+//
+// The depth is right on every way out: the body is wrapped in a block, to which
+// returns and branches out of the function lead. A trap leaves it low, so an
+// instance that trapped must not be used again.
 func Rewrite(b []byte, opt Options) (*Module, error) {
 	opt = opt.withDefaults()
 	m := newModule(b, opt.Limits)

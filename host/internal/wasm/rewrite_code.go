@@ -283,22 +283,24 @@ func (w *rewriter) function(i int, o []byte) []byte {
 	}
 	o = append(o, w.b[last:at.end]...)
 	if w.counted[i] {
-		o = w.addDepth(o, w.frameCost(i))
-		o = append(o, opEnd)
+		o = w.emitExit(o)
 	}
 	return o
 }
 
-// locals writes the declarations of locals, with one more for lengths.
+// locals writes the declarations of locals, and adds one for lengths and one
+// for the depth where they are needed.
 func (w *rewriter) locals(i int, o []byte) []byte {
-	at := span{w.bodies[i].start, w.walk.code}
-	r := newReader(w.b, at.start, at.end, "code")
+	r := newReader(w.b, w.bodies[i].start, w.walk.code, "code")
 	groups := r.u32()
+	added := uint32(0)
 	if w.bulk {
-		o = appendU32(o, groups+1)
-	} else {
-		o = appendU32(o, groups)
+		added++
 	}
+	if w.counted[i] {
+		added++
+	}
+	o = appendU32(o, groups+added)
 	for range groups {
 		o = appendU32(o, r.u32())
 		o = append(o, r.byte())
@@ -306,7 +308,18 @@ func (w *rewriter) locals(i int, o []byte) []byte {
 	if w.bulk {
 		o = append(o, 1, byte(I32))
 	}
+	if w.counted[i] {
+		o = append(o, 1, byte(I64))
+	}
 	return o
+}
+
+// depthLocal is the local that remembers the depth; it is the last.
+func (w *rewriter) depthLocal() uint32 {
+	if w.bulk {
+		return uint32(w.walk.locals) + 1
+	}
+	return uint32(w.walk.locals)
 }
 
 // frameCost is what a call of function i takes from the depth.

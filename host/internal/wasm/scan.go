@@ -92,6 +92,9 @@ type module struct {
 	sections []section
 	// funcs are the type indices of all functions, imported ones first.
 	funcs []uint32
+	// declared says which functions are named outside code: ref.func may name
+	// those only.
+	declared []bool
 	// globalInits are the initial values of the globals defined here.
 	globalInits                                    []constant
 	importedFuncs, importedGlobals, importedTables int

@@ -50,8 +50,8 @@ func (m *module) readElement(r *reader) element {
 	for i := 0; i < e.count && r.err == nil; i++ {
 		if e.flags&elemExprs != 0 {
 			m.constExpr(r, e.elem)
-		} else {
-			r.index("function", len(m.funcs))
+		} else if index := r.index("function", len(m.funcs)); r.err == nil {
+			m.declare(index)
 		}
 	}
 	e.items.end = r.pos
@@ -234,8 +234,13 @@ func (w *walker) check() {
 		for _, t := range in.targets {
 			w.bound("label", t, len(w.frames))
 		}
-	case opCall, opRefFunc:
+	case opCall:
 		w.bound("function", in.x, len(m.funcs))
+	case opRefFunc:
+		w.bound("function", in.x, len(m.funcs))
+		if w.r.err == nil && (m.declared == nil || !m.declared[in.x]) {
+			w.r.fail(Malformed, "takes a reference to function %d, which is named nowhere but in code", in.x)
+		}
 	case opCallIndirect:
 		w.bound("type", in.x, len(m.info.Types))
 		w.bound("table", in.y, len(m.info.Tables))

@@ -100,6 +100,13 @@ func (m *module) readFunctions(r *reader) {
 	m.funcs = all
 }
 
+func (m *module) declare(index uint32) {
+	if m.declared == nil {
+		m.declared = make([]bool, len(m.funcs))
+	}
+	m.declared[index] = true
+}
+
 func (m *module) readTables(r *reader) {
 	n := r.count(r.what, 3, m.lim.Tables)
 	for i := 0; i < n && r.err == nil; i++ {
@@ -253,7 +260,9 @@ func (m *module) constType(r *reader, in *instr) ValType {
 	case opRefFunc:
 		if int64(in.x) >= int64(len(m.funcs)) {
 			r.fail(Malformed, "names function %d, there are %d", in.x, len(m.funcs))
+			return 0
 		}
+		m.declare(in.x)
 		return FuncRef
 	case opGlobalGet:
 		if int64(in.x) >= int64(m.importedGlobals) || m.info.Globals[in.x].Mutable {
@@ -294,6 +303,7 @@ func (m *module) readExport(r *reader, e *Export) {
 		e.Index = r.index("function", len(m.funcs))
 		if r.err == nil {
 			e.Type = m.info.Types[m.funcs[e.Index]]
+			m.declare(e.Index)
 		}
 	case Table:
 		e.Index = r.index("table", len(m.info.Tables))

@@ -250,6 +250,7 @@ func TestScanRefusesMalformed(t *testing.T) {
 		{"unknown misc opcode", program(opMisc, 18), Malformed, "unknown opcode 0xfc 18"},
 		{"i32.const with wrong unused bits", program(opI32Const, 0xff, 0xff, 0xff, 0xff, 0x4f, opDrop), Malformed, "does not fit 32 bits"},
 		{"i64.const of eleven bytes", program(opI64Const, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0, opDrop), Malformed, "does not fit 64 bits"},
+		{"reference to a hidden function", mod(types(), sec(secFunction, vec(raw(0))), sec(secStart, raw(0)), sec(secCode, vec(fn(opRefFunc, 0, opDrop)))), Malformed, "named nowhere but in code"},
 		{"names twice", mod(custom("name", ""), custom("name", "")), Malformed, "names: the section is there twice"},
 	}
 	for _, tt := range tests {

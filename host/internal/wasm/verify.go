@@ -13,8 +13,8 @@ import (
 //     function does too unless it ends soon or falls straight into such a loop,
 //     and every operation of unbounded length comes after one;
 //   - the guest's own code names neither counter;
-//   - functions without a depth counter cannot call each other in a circle, and
-//     those with one give back what they took on every way out;
+//   - functions that do not keep the depth cannot call each other in a circle, and
+//     those that do put it back on every way out;
 //   - nothing runs and nothing is written at instantiation, the maxima are at
 //     most those of opt, and the reserved names are all there.
 //
@@ -136,30 +136,22 @@ func (v *verifier) sequence(pos, end int, want ...[]byte) int {
 	return pos
 }
 
-// take is `counter -= number` at pos; the end, or -1.
-func (v *verifier) take(pos, end int, counter uint32) int {
-	get, set := appendU32([]byte{opGlobalGet}, counter), appendU32([]byte{0x7d, opGlobalSet}, counter)
+// charge is `fuel -= number` at pos; the end, or -1.
+func (v *verifier) charge(pos, end int) int {
+	get, set := appendU32([]byte{opGlobalGet}, v.fuel), appendU32([]byte{0x7d, opGlobalSet}, v.fuel)
 	return v.sequence(pos, end, get, []byte{opI64Const}, nil, set)
 }
 
-// test is `if counter < 0 { refill() }` at pos, for one or two counters or'ed.
-func (v *verifier) test(pos, end int, counters ...uint32) int {
-	var want []byte
-	for i, c := range counters {
-		want = appendU32(append(want, opGlobalGet), c)
-		if i > 0 {
-			want = append(want, 0x84)
-		}
-	}
-	want = append(want, opI64Const, 0, 0x53, opIf, typeVoid)
-	want = append(appendU32(append(want, opCall), v.refill), opEnd)
-	return v.sequence(pos, end, want)
+// test is `if fuel < 0 { refill() }` at pos; the end, or -1.
+func (v *verifier) test(pos, end int) int {
+	want := append(appendU32([]byte{opGlobalGet}, v.fuel), opI64Const, 0, 0x53, opIf, typeVoid, opCall)
+	return v.sequence(pos, end, append(appendU32(want, v.refill), opEnd))
 }
 
-// paid is a charge and check of fuel at pos; the end, or -1.
+// paid is a charge and a test at pos; the end, or -1.
 func (v *verifier) paid(pos, end int) int {
-	if p := v.take(pos, end, v.fuel); p >= 0 {
-		return v.test(p, end, v.fuel)
+	if p := v.charge(pos, end); p >= 0 {
+		return v.test(p, end)
 	}
 	return -1
 }
@@ -168,32 +160,30 @@ func (v *verifier) paid(pos, end int) int {
 type head struct {
 	end     int // where the guest's code begins
 	checked bool
+	// counted says that the depth is taken. Then end is at the wrapping block,
+	// and local remembers the depth.
 	counted bool
-	wrapped int // where the block of a counted function begins
+	local   uint32
 }
 
-// head recognises the entry of a function.
-func (v *verifier) head(pos, end int) head {
+// head recognises the entry of a function with that many locals.
+func (v *verifier) head(pos, end, locals int) head {
+	h := head{end: pos, local: uint32(locals - 1)}
 	if p := v.paid(pos, end); p >= 0 {
-		return head{end: p, checked: true}
-	}
-	h := head{end: pos}
-	if p := v.take(pos, end, v.fuel); p >= 0 {
+		h.end, h.checked = p, true
+	} else if p := v.charge(pos, end); p >= 0 {
 		h.end = p
 	}
-	p := v.take(h.end, end, v.depth)
+	get := append(appendU32([]byte{opGlobalGet}, v.depth), opLocalTee)
+	get = append(appendU32(get, h.local), opI64Const)
+	number := v.sequence(h.end, end, get)
+	p := v.sequence(h.end, end, get, nil, appendU32([]byte{0x7d, opGlobalSet}, v.depth))
 	if p < 0 {
 		return h
 	}
-	q := v.test(p, end, v.depth, v.fuel)
-	h.checked = q >= 0
-	if q < 0 {
-		q = v.test(p, end, v.depth)
+	if r := newReader(v.b, number, end, "code"); r.signed(64) < 1 || p >= end || v.b[p] != opBlock {
+		v.fail(pos, "the depth is taken in a wrong way")
 	}
-	if q < 0 || q >= end || v.b[q] != opBlock {
-		v.fail(pos, "the depth is taken and not checked")
-		return h
-	}
-	h.counted, h.wrapped, h.end = true, q, q
+	h.counted, h.end = true, p
 	return h
 }

@@ -1,6 +1,6 @@
 package wasm
 
-import "bytes"
+import "slices"
 
 // body checks one function.
 func (v *verifier) body(i int) {
@@ -9,17 +9,17 @@ func (v *verifier) body(i int) {
 	r := newReader(v.b, at.start, at.end, "code")
 	r.fn = v.importedFuncs + i
 	w.start(v.module, r)
-	h := v.head(w.code, at.end)
+	h := v.head(w.code, at.end, w.locals)
 	v.counted = append(v.counted, h.counted)
 	r.pos = h.end
 	guest := bodyState{v: v, fn: i, straight: true}
 	for w.step() {
 		in := &w.in
-		if h.counted && in.pos != h.wrapped {
+		if h.counted && in.pos != h.end {
 			v.wayOut(&w, at.end, h)
 		}
 		if v.err != nil || len(w.frames) == 1 && h.counted && in.op == opEnd {
-			break // addDepth and the end were checked by wayOut
+			break // what follows was checked by wayOut
 		}
 		if next := guest.look(in, at.end); next > 0 {
 			r.pos = next
@@ -34,53 +34,35 @@ func (v *verifier) body(i int) {
 	}
 }
 
-// wayOut checks the ways out of a counted function: no return, no branch past
-// the wrapping block, and after that block the depth is given back.
+// wayOut checks the ways out of a function that keeps the depth: no return, no
+// branch past the wrapping block, and after that block the depth is put back.
 func (v *verifier) wayOut(w *walker, end int, h head) {
 	in := &w.in
 	outer := uint32(len(w.frames) - 1)
+	out := false
 	switch in.op {
 	case opReturn:
-		v.fail(in.pos, "a counted function returns past its counter")
+		out = true
 	case opBr, opBrIf:
-		if in.x >= outer {
-			v.fail(in.pos, "a counted function branches past its counter")
-		}
+		out = in.x >= outer
 	case opBrTable:
-		for _, t := range in.targets {
-			if t >= outer {
-				v.fail(in.pos, "a counted function branches past its counter")
-			}
+		out = slices.Max(in.targets) >= outer
+	case opLocalGet, opLocalSet, opLocalTee:
+		if in.x == h.local {
+			v.fail(in.pos, "a function names the local that remembers its depth")
 		}
 	case opEnd:
 		if len(w.frames) > 1 {
 			return
 		}
-		get, set := appendU32([]byte{opGlobalGet}, v.depth), appendU32([]byte{0x7c, opGlobalSet}, v.depth)
-		p := v.sequence(in.end, end, get, []byte{opI64Const}, nil, set, []byte{opEnd})
-		if p != end || !bytes.Equal(v.number(in.end+len(get)+1), v.number(v.takenAt(h, end)+len(get)+1)) {
-			v.fail(in.pos, "a counted function does not give back what it took")
+		back := append(appendU32([]byte{opLocalGet}, h.local), opGlobalSet)
+		if p := v.sequence(in.end, end, append(appendU32(back, v.depth), opEnd)); p != end {
+			v.fail(in.pos, "a function does not put its depth back")
 		}
 	}
-}
-
-// takenAt is where the function with that head takes depth: the last charge
-// before the wrapping block.
-func (v *verifier) takenAt(h head, end int) int {
-	get := appendU32([]byte{opGlobalGet}, v.depth)
-	for p := h.wrapped - 1; p > 0; p-- {
-		if bytes.HasPrefix(v.b[p:end], get) && v.take(p, end, v.depth) >= 0 {
-			return p
-		}
+	if out {
+		v.fail(in.pos, "a function leaves without putting its depth back")
 	}
-	return 0
-}
-
-// number is the encoded number at pos.
-func (v *verifier) number(pos int) []byte {
-	r := newReader(v.b, pos, len(v.b), "code")
-	r.signed(64)
-	return v.b[pos:r.pos]
 }
 
 // bodyState follows the guest's part of one body.
@@ -155,7 +137,7 @@ func (v *verifier) lengthPaid(pos, end int, local uint32) int {
 	if p = v.sequence(p, end, set); p < 0 {
 		return -1
 	}
-	if p = v.test(p, end, v.fuel); p < 0 {
+	if p = v.test(p, end); p < 0 {
 		return -1
 	}
 	var in instr
