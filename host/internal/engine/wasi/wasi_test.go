@@ -3,65 +3,15 @@ package wasi_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
-
-	"github.com/tetratelabs/wazero"
 
 	"github.com/bladehost/bladehost/host/caps/fs"
 	"github.com/bladehost/bladehost/host/internal/engine/wasi"
+	"github.com/bladehost/bladehost/host/internal/engine/wasi/wasitest"
 )
-
-type stateKey struct{}
-
-func stateOf(ctx context.Context) *wasi.State {
-	s, _ := ctx.Value(stateKey{}).(*wasi.State)
-	return s
-}
-
-// outcome is what a command guest left behind.
-type outcome struct {
-	code           uint32
-	err            error // anything but an exit
-	stdout, stderr string
-}
-
-// runCommand runs a module's _start in a world.
-func runCommand(t testing.TB, bin []byte, cfg wasi.Config) outcome {
-	t.Helper()
-	return runCommandCtx(t, context.Background(), bin, cfg)
-}
-
-func runCommandCtx(t testing.TB, ctx context.Context, bin []byte, cfg wasi.Config) outcome {
-	t.Helper()
-	r := wazero.NewRuntime(context.Background())
-	defer r.Close(context.Background())
-	if err := wasi.Instantiate(ctx, r, stateOf); err != nil {
-		t.Fatal(err)
-	}
-	var stdout, stderr bytes.Buffer
-	if cfg.Stdout == nil {
-		cfg.Stdout = &stdout
-	}
-	if cfg.Stderr == nil {
-		cfg.Stderr = &stderr
-	}
-	s := wasi.NewState(cfg)
-	defer s.Close()
-	_, err := r.InstantiateWithConfig(context.WithValue(ctx, stateKey{}, s), bin, wazero.NewModuleConfig().WithName(""))
-	o := outcome{stdout: stdout.String(), stderr: stderr.String()}
-	var exit *wasi.ExitError
-	if errors.As(err, &exit) {
-		o.code = exit.Code
-	} else {
-		o.err = err
-	}
-	return o
-}
 
 // grant opens a folder for a test.
 func grant(t testing.TB, dir string, opt fs.Options) *fs.Grant {
@@ -170,13 +120,12 @@ func main() {
 `)
 	dir := t.TempDir()
 	g := grant(t, dir, fs.Options{AllowSymlinkCreation: true})
-	o := runCommand(t, bin, wasi.Config{
+	o := wasitest.Run(context.Background(), bin, wasi.Config{
 		Args: []string{"guest", dir}, Env: []string{"NAME=value"}, Stdin: bytes.NewReader([]byte("input")),
 		Mounts: []wasi.Mount{{Guest: dir, View: g.View(fs.Limits{})}},
 	})
 	want := "../a.txt hello\nlink L---------\nw d---------\n15 true\n2020-01-02T03:04:05Z\ntrue\ntrue\ntrue\ninput value\n3\n"
-	if o.err != nil || o.code != 7 || o.stdout != want || o.stderr != "" {
-		t.Fatalf("code %d err %v\nstdout %s\nstderr %s", o.code, o.err, o.stdout, o.stderr)
+	if o.Err != nil || o.Code != 7 || o.Stdout != want || o.Stderr != "" {
+		t.Fatal(o)
 	}
-	_ = time.Now
 }
