@@ -44,3 +44,7 @@ func Reason(ctx context.Context) abi.Cancel {
 // ErrRejected is in the error of a Yield that the tool may not send: wrong
 // shape, or of a kind or type it did not declare.
 var ErrRejected = errors.New("the yield was rejected")
+
+// ErrPreempted is in the error of an Execute that was stopped by force: the tool
+// had no chance to say how far it came.
+var ErrPreempted = errors.New("the tool was stopped")

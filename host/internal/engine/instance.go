@@ -159,7 +159,7 @@ func (i *instance) outcome(err error, ended bool) (*abi.Result, error) {
 	case i.violation != nil:
 		return i.failure(i.violation), nil
 	case ended && !i.ret.set:
-		return nil, context.Cause(i.ctx)
+		return nil, errors.Join(context.Cause(i.ctx), tool.ErrPreempted)
 	case err != nil && !(ended && i.ret.set):
 		return i.failure(i.crash(err)), nil
 	case !i.ret.set:

@@ -1,0 +1,246 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/strictjson"
+)
+
+// EventType names an event of the session stream.
+type EventType string
+
+// Event types. The session publishes the tool events, input_applied and, in
+// answer to steering, turn_interrupted; the others are the agent loop's, and are
+// here so that one decoder reads a whole stream.
+const (
+	EventToolUse               EventType = "tool_use"
+	EventToolProgress          EventType = "tool_progress"
+	EventToolMessage           EventType = "tool_message"
+	EventToolRuntimePatch      EventType = "tool_runtime_patch"
+	EventToolContextPatch      EventType = "tool_context_patch"
+	EventToolNewMessages       EventType = "tool_new_messages"
+	EventToolPermissionUpdates EventType = "tool_permission_updates"
+	EventToolResult            EventType = "tool_result"
+	EventTurnStart             EventType = "turn_start"
+	EventTurnEnd               EventType = "turn_end"
+	EventTurnInterrupted       EventType = "turn_interrupted"
+	EventInputApplied          EventType = "input_applied"
+	EventContent               EventType = "content"
+	EventThinking              EventType = "thinking"
+	EventUsage                 EventType = "usage"
+	EventResult                EventType = "result"
+	EventError                 EventType = "error"
+)
+
+// Event is one event of the session stream. Only the fields of its type are set.
+type Event struct {
+	Type      EventType `json:"type"`
+	SessionID string    `json:"sessionId"`
+	// ID is the tool call's, Name the name the model used.
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name,omitempty"`
+
+	Input    json.RawMessage   `json:"input,omitempty"`
+	Progress *abi.Yield        `json:"progress,omitempty"`
+	Patch    json.RawMessage   `json:"patch,omitempty"`
+	Messages []json.RawMessage `json:"messages,omitempty"`
+	Updates  []json.RawMessage `json:"updates,omitempty"`
+	Output   json.RawMessage   `json:"output,omitempty"`
+	Display  *abi.Display      `json:"display,omitempty"`
+	IsError  bool              `json:"isError,omitempty"`
+
+	// Of an extended tool_result only.
+	Status   abi.Status      `json:"status,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Error    json.RawMessage `json:"error,omitempty"`
+	Metadata map[string]any  `json:"metadata,omitempty"`
+
+	// Content is {summary, detail?} in tool_message and text in result.
+	Content   json.RawMessage `json:"content,omitempty"`
+	Turn      *int            `json:"turn,omitempty"`
+	InputID   string          `json:"inputId,omitempty"`
+	RequestID string          `json:"requestId,omitempty"`
+	Priority  string          `json:"priority,omitempty"`
+	Delta     *string         `json:"delta,omitempty"`
+	Usage     json.RawMessage `json:"usage,omitempty"`
+	Subtype   string          `json:"subtype,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Code      string          `json:"code,omitempty"`
+}
+
+// field says what a member of an event must be: its JSON kind ('"', '0', '{',
+// '[', 't', or '*' for any), and whether it must be there.
+type field struct {
+	kind     byte
+	required bool
+}
+
+var (
+	toolFields = map[string]field{"id": {'"', true}, "name": {'"', true}}
+	must       = func(k byte) field { return field{k, true} }
+	may        = func(k byte) field { return field{k, false} }
+)
+
+// eventFields are the members of each type beside type and sessionId.
+var eventFields = map[EventType]map[string]field{
+	EventToolUse:               tooled(map[string]field{"input": must('*')}),
+	EventToolProgress:          tooled(map[string]field{"progress": must('{')}),
+	EventToolMessage:           tooled(map[string]field{"content": must('{')}),
+	EventToolRuntimePatch:      tooled(map[string]field{"patch": must('{')}),
+	EventToolContextPatch:      tooled(map[string]field{"patch": must('{')}),
+	EventToolNewMessages:       tooled(map[string]field{"messages": must('[')}),
+	EventToolPermissionUpdates: tooled(map[string]field{"updates": must('[')}),
+	EventToolResult:            tooled(map[string]field{"output": must('*'), "display": may('{'), "isError": may('t')}),
+	EventTurnStart:             {"turn": must('0')},
+	EventTurnEnd:               {"turn": must('0')},
+	EventTurnInterrupted:       {"inputId": must('"'), "requestId": must('"'), "turn": must('0')},
+	EventInputApplied:          {"inputId": must('"'), "requestId": must('"'), "priority": must('"'), "turn": must('0')},
+	EventContent:               {"delta": must('"')},
+	EventThinking:              {"delta": must('"')},
+	EventUsage:                 {"usage": must('{')},
+	EventResult:                {"subtype": must('"'), "content": may('"'), "error": may('*')},
+	EventError:                 {"message": must('"'), "code": may('"')},
+}
+
+// extendedFields are the further members of an extended tool_result.
+var extendedFields = map[string]field{"status": must('"'), "data": may('*'), "error": may('{'), "metadata": may('{')}
+
+func tooled(m map[string]field) map[string]field {
+	for k, f := range toolFields {
+		m[k] = f
+	}
+	return m
+}
+
+// DecodeEvent reads one event and refuses members that its type does not have,
+// missing ones and wrong values. Extended allows the further members of an
+// extended tool_result and then asks for them.
+func DecodeEvent(b []byte, extended bool) (*Event, error) {
+	var raw map[string]json.RawMessage
+	if err := strictjson.CheckObject(b); err != nil {
+		return nil, fmt.Errorf("the event is %w", err)
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return nil, err
+	}
+	var e Event
+	if err := strictjson.DecodeKnown(b, &e); err != nil {
+		return nil, fmt.Errorf("the event: %w", err)
+	}
+	fields, ok := eventFields[e.Type]
+	if !ok {
+		return nil, fmt.Errorf("the event type %q is not known", clip(string(e.Type)))
+	}
+	if err := checkFields(raw, fields, extended && e.Type == EventToolResult); err != nil {
+		return nil, fmt.Errorf("the event %s: %w", e.Type, err)
+	}
+	return &e, checkValues(&e)
+}
+
+func checkFields(raw map[string]json.RawMessage, fields map[string]field, extended bool) error {
+	all := map[string]field{"type": must('"'), "sessionId": must('"')}
+	for k, f := range fields {
+		all[k] = f
+	}
+	if extended {
+		for k, f := range extendedFields {
+			all[k] = f
+		}
+	}
+	var bad []string
+	for k, v := range raw {
+		f, ok := all[k]
+		switch {
+		case !ok:
+			bad = append(bad, k+" is not a member of it")
+		case !isKind(v, f.kind):
+			bad = append(bad, k+" has the wrong type")
+		}
+	}
+	for k, f := range all {
+		if _, ok := raw[k]; f.required && !ok {
+			bad = append(bad, k+" is missing")
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	sort.Strings(bad)
+	return fmt.Errorf("%s", strings.Join(bad, ", "))
+}
+
+func isKind(v json.RawMessage, kind byte) bool {
+	switch c := v[0]; kind {
+	case '*':
+		return true
+	case 't':
+		return c == 't' || c == 'f'
+	case '0':
+		return c == '-' || c >= '0' && c <= '9'
+	default:
+		return c == kind
+	}
+}
+
+func checkValues(e *Event) error {
+	if e.SessionID == "" {
+		return fmt.Errorf("the event %s has an empty sessionId", e.Type)
+	}
+	if e.Type == EventInputApplied && e.Priority != "now" && e.Priority != "next" {
+		return fmt.Errorf("the event %s has the priority %q; now and next are known", e.Type, clip(e.Priority))
+	}
+	if e.Type == EventToolProgress && e.Progress.Kind != abi.YieldProgress {
+		return fmt.Errorf("the event %s carries a yield of kind %q", e.Type, clip(string(e.Progress.Kind)))
+	}
+	if e.Type == EventToolMessage {
+		var d abi.Display
+		if err := strictjson.DecodeKnown(e.Content, &d); err != nil {
+			return fmt.Errorf("the event %s: %w", e.Type, err)
+		}
+	}
+	if e.Status != "" && e.Status != abi.StatusSuccess && e.Status != abi.StatusError {
+		return fmt.Errorf("the event %s has the status %q", e.Type, clip(string(e.Status)))
+	}
+	return nil
+}
+
+// yieldEvent is the event of a yield.
+func yieldEvent(y abi.Yield) (Event, bool) {
+	switch {
+	case y.Kind == abi.YieldProgress:
+		return Event{Type: EventToolProgress, Progress: &y}, true
+	case y.Kind == abi.YieldMessage:
+		raw, err := abi.Marshal(y.Content)
+		return Event{Type: EventToolMessage, Content: raw}, err == nil
+	case y.Effect == nil:
+		return Event{}, false
+	}
+	switch y.Effect.Type {
+	case abi.EffectContextPatch:
+		return Event{Type: EventToolContextPatch, Patch: y.Effect.Patch}, true
+	case abi.EffectRuntimePatch:
+		return Event{Type: EventToolRuntimePatch, Patch: y.Effect.Patch}, true
+	case abi.EffectNewMessages:
+		return Event{Type: EventToolNewMessages, Messages: y.Effect.Messages}, true
+	case abi.EffectPermissionUpdates:
+		return Event{Type: EventToolPermissionUpdates, Updates: y.Effect.Updates}, true
+	}
+	return Event{}, false
+}
+
+// resultEvent is the tool_result of a result.
+func resultEvent(r *abi.Result, extended bool) Event {
+	e := Event{Type: EventToolResult, Output: r.Model, Display: r.Display, IsError: r.IsError()}
+	if !extended {
+		return e
+	}
+	e.Status, e.Data, e.Metadata = r.Status, r.Data, r.Metadata
+	if r.Error != nil {
+		e.Error, _ = abi.Marshal(r.Error) // plain fields always have a JSON form
+	}
+	return e
+}

@@ -1,0 +1,245 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/policy"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// run is one call on its way through the pipeline. It belongs to the call's
+// goroutine, except for cancel and interrupt, which others read after enter.
+type run struct {
+	s    *Session
+	x    *Execution
+	call Call
+	b    *batch
+
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	interrupt abi.InterruptBehavior
+
+	entry       *entry
+	executionID string
+	begun       time.Time
+	modelInput  json.RawMessage
+	input       json.RawMessage
+	behavior    tool.Behavior
+	mode        policy.Mode
+	snap        *tool.Snapshot
+	signature   policy.Signature
+	paths       []string
+	decision    policy.Decision
+	permission  string
+
+	scheduled  bool
+	published  bool
+	invocation InvocationLifecycle
+	started    bool
+	timedOut   bool
+	preempted  bool
+	denied     bool
+
+	// out guards what the running tool adds to: nothing once over is set.
+	out         sync.Mutex
+	over        bool
+	effects     []abi.Effect
+	hostEffects []tool.HostEffect
+	messages    []json.RawMessage
+	streams     streams
+	confirms    pauser
+	admission   tool.Admission
+	releases    []func()
+
+	// result ends the call: stages after it are skipped, except those marked
+	// always. err fails the run: no stage runs any more.
+	result *abi.Result
+	err    error
+}
+
+// stage is one step of a call.
+type stage struct {
+	name string
+	do   func(*run)
+	// always marks stages that run after a result is there.
+	always bool
+}
+
+// before and after are the stages around the middleware, inside those within.
+// This is the whole life of a call.
+func before() []stage {
+	return []stage{
+		{"parse", (*run).parse, false},
+		{"schedule", (*run).schedule, true},
+		{"guard", (*run).guard, false},
+	}
+}
+
+func inside() []stage {
+	return []stage{
+		{"early slot", (*run).earlySlot, false},
+		{"pre hooks", (*run).preHooks, false},
+		{"validate", (*run).validate, false},
+		{"tool checks", (*run).toolChecks, false},
+		{"rules", (*run).judgeRules, false},
+		{"paths", (*run).judgePaths, false},
+		{"permission hooks", (*run).permissionHooks, false},
+		{"handler", (*run).askHandler, false},
+		{"mode", (*run).judgeMode, false},
+		{"confirm", (*run).confirm, false},
+		{"slot", (*run).slot, false},
+		{"lock", (*run).lock, false},
+		{"place", (*run).place, false},
+		{"started", (*run).durableStart, false},
+		{"execute", (*run).invoke, false},
+		{"normalise", (*run).normalise, true},
+		{"post hooks", (*run).postHooks, true},
+		{"limit again", (*run).limit, true},
+	}
+}
+
+func after() []stage {
+	return []stage{
+		{"effects", (*run).applyEffects, true},
+		{"settle", (*run).settle, true},
+		{"publish", (*run).publish, true},
+	}
+}
+
+func (s *Session) newRun(ctx context.Context, c Call, b *batch) *run {
+	if c.ID == "" {
+		c.ID = newID("call")
+	}
+	r := &run{s: s, call: c, b: b, begun: now(), executionID: newID("exec"), interrupt: abi.InterruptCancel}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r.x = &Execution{id: c.ID, cancel: r.cancel, queue: newYieldQueue(), done: make(chan struct{})}
+	return r
+}
+
+// execute takes the call through all stages.
+func (r *run) execute() {
+	defer close(r.x.done)
+	defer r.cancel(nil)
+	if e := r.s.enter(r); e != nil {
+		r.finish(abi.Failure(e), nil)
+		return
+	}
+	defer r.s.exit(r)
+	defer r.release()
+	if q := r.s.quarantine.Load(); q != nil {
+		r.finish(nil, q)
+		return
+	}
+	r.through(before())
+	if r.result == nil && r.err == nil {
+		r.wrap(func() { r.through(inside()) })
+	}
+	r.through(after())
+	r.finish(r.result, r.err)
+}
+
+func (r *run) finish(res *abi.Result, err error) {
+	r.x.queue.end()
+	if err != nil {
+		res = nil
+	}
+	r.x.result, r.x.err = res, err
+}
+
+func (r *run) through(list []stage) {
+	for _, st := range list {
+		if r.err != nil || (r.result != nil && !st.always) {
+			continue
+		}
+		if _, err := guarded(func() (struct{}, error) { st.do(r); return struct{}{}, nil }); err != nil {
+			r.fail(abi.NewError(abi.CodeToolPanic, "the stage %q failed: %v", st.name, err))
+		}
+	}
+}
+
+// canonical is the tool's own name, or the one the model used where there is no
+// such tool.
+func (r *run) canonical() string {
+	if r.entry != nil {
+		return r.entry.spec.Name
+	}
+	return r.call.Tool
+}
+
+// fail ends the call with an error result.
+func (r *run) fail(e *abi.Error) { r.result = abi.Failure(e) }
+
+// failWith ends the call with the result of an error: of a cancellation if it is
+// one, else of the error itself.
+func (r *run) failWith(err error, code abi.Code, what string) {
+	var c *tool.CancelError
+	if errors.As(err, &c) || (r.ctx.Err() != nil && errors.Is(err, context.Cause(r.ctx))) {
+		r.cancelled()
+		return
+	}
+	if abi.CodeOf(err) != "" {
+		r.fail(abi.AsError(err))
+		return
+	}
+	r.fail(abi.NewError(code, "%s: %v", what, err).Because(err))
+}
+
+// stopped ends the call if its context has ended, and says whether it did.
+func (r *run) stopped() bool {
+	if r.ctx.Err() == nil {
+		return false
+	}
+	r.cancelled()
+	return true
+}
+
+var cancelCodes = map[abi.Cancel]abi.Code{
+	abi.CancelRequest: abi.CodeAborted, abi.CancelSteering: abi.CodeSteering, abi.CancelDeadline: abi.CodeAborted,
+	abi.CancelShutdown: abi.CodeShutdown, abi.CancelLease: abi.CodeLeaseLost, abi.CancelConsumer: abi.CodeConsumer,
+}
+
+// cancelled ends the call with the result of its cancellation.
+func (r *run) cancelled() {
+	cause := context.Cause(r.ctx)
+	var c *tool.CancelError
+	text := "the request was cancelled"
+	if errors.As(cause, &c) {
+		text = c.Error()
+		if c.Detail == string(abi.CodeCascade) {
+			r.fail(abi.NewError(abi.CodeCascade, "another call of the same batch failed"))
+			return
+		}
+	}
+	why := tool.Reason(r.ctx)
+	code := cancelCodes[why]
+	e := abi.NewError(code, "%s", text)
+	if r.started && r.preempted && r.behavior.SideEffect == abi.SideEffectNonIdempotent && why != abi.CancelSteering {
+		e = abi.NewError(abi.CodePreempted, "%s; the tool was running, and what it did is not known", text).With(map[string]any{"reason": code, "retryable": false})
+	}
+	r.fail(e)
+}
+
+// refresh resolves the behaviour of the input as it is now.
+func (r *run) refresh() {
+	b, widened := tool.Resolve(r.entry.tool, r.input)
+	if widened > 0 {
+		r.s.widened.Add(int64(widened))
+		r.s.h.log.Warn("a tool tried to make a call less safe than it declares; that is ignored", "tool", r.canonical())
+	}
+	r.behavior = r.enforce(b)
+}
+
+// enforce believes a guest's read-only claim only if what it is lent cannot write.
+func (r *run) enforce(b tool.Behavior) tool.Behavior {
+	w, ok := r.entry.tool.(tool.LentWriter)
+	if !ok || !w.LentCanWrite() || !(b.ReadOnly || b.Kind == abi.KindReadOnly) {
+		return b
+	}
+	b.ReadOnly, b.ConcurrencySafe, b.Kind = false, false, abi.KindExecute
+	return b
+}

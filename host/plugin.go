@@ -1,0 +1,132 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/bladehost/bladehost/abi"
+	capfs "github.com/bladehost/bladehost/host/caps/fs"
+	"github.com/bladehost/bladehost/host/internal/engine"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// PluginOptions says how a plugin is treated.
+type PluginOptions struct {
+	// Trust is workspace for what the user installed and pinned, remote (also
+	// the zero value) for anything else. A plugin is never trusted.
+	Trust tool.Trust
+	// Origin says where it came from, for messages.
+	Origin string
+}
+
+// Plugin is a loaded plugin. It is safe for concurrent use; the host's Close
+// frees it.
+type Plugin struct {
+	host *Host
+	p    *engine.Plugin
+	opt  PluginOptions
+}
+
+// Manifest is the plugin's manifest. It must not be changed.
+func (p *Plugin) Manifest() *abi.Manifest { return p.p.Manifest() }
+
+// Digest is the SHA-256 of the module, in hex.
+func (p *Plugin) Digest() string { return p.p.Module().Digest }
+
+// Compile prepares the plugin and reports whether its machine code was in the
+// cache.
+func (p *Plugin) Compile(ctx context.Context) (hit bool, err error) { return p.p.Compile(ctx) }
+
+// Close frees the plugin before the host is closed.
+func (p *Plugin) Close(ctx context.Context) error { return p.p.Close(ctx) }
+
+// Attachment is a plugin with what one session lends it.
+type Attachment struct {
+	Plugin *Plugin
+	Grants Grants
+}
+
+// Grants is what a user granted a plugin. The zero value grants nothing.
+type Grants struct {
+	// Folders are the granted folders. The session does not close them.
+	Folders []*capfs.Grant
+	// Env are the granted environment variables with their values.
+	Env map[string]string
+	// Limits bounds what one call may do to the folders; the zero value has defaults.
+	Limits capfs.Limits
+	// Config are the user's settings; nil means none.
+	Config json.RawMessage
+}
+
+// roots are the granted folders' paths as the user wrote them.
+func (g Grants) roots() []string {
+	out := make([]string, len(g.Folders))
+	for i, f := range g.Folders {
+		out[i] = f.GuestPath()
+	}
+	return out
+}
+
+// entries are the plugin's tools as registry entries.
+func (a Attachment) entries() ([]*entry, error) {
+	m := a.Plugin.Manifest()
+	env := map[string]string{}
+	for _, want := range m.Requested().Env {
+		if v, ok := a.Grants.Env[want.Name]; ok {
+			env[want.Name] = v
+		}
+	}
+	w := engine.NewWorld(engine.World{
+		Mounts: a.Grants.Folders, Env: env, Limits: a.Grants.Limits,
+		FineClock: m.Requested().Clock == abi.ClockFine,
+	})
+	src := tool.Source{Kind: tool.SourceCustom, Trust: a.Plugin.opt.Trust, ID: "plugin:" + m.Name}
+	var out []*entry
+	for _, g := range a.Plugin.p.Tools(w, engine.Lent{Writes: lentWrites}) {
+		e, err := newEntry(g, src)
+		if err != nil {
+			return nil, err
+		}
+		e.guest = &guestInfo{manifest: m, grants: a.Grants, env: env, digest: a.Plugin.Digest()}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// guestInfo is what the pipeline knows about a guest beyond its definition.
+type guestInfo struct {
+	manifest *abi.Manifest
+	grants   Grants
+	env      map[string]string
+	digest   string
+}
+
+// lentWrites reports whether a service the tool declares can change something
+// outside. What an embedder's own service does is not known, so it counts.
+func lentWrites(s *abi.ToolSpec) bool {
+	for _, name := range s.Services {
+		if abi.EmbedderService(name) {
+			return true
+		}
+		if slices.ContainsFunc(abi.ServiceMethods(), func(m abi.ServiceMethod) bool { return m.Service == name && m.Writes }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Describe runs a module's own description in a world with nothing in it. It is
+// for building and checking plugins: nothing else runs a module to learn what it
+// is. The module needs no manifest section yet.
+func (h *Host) Describe(ctx context.Context, module []byte) (json.RawMessage, error) {
+	p, err := h.engine.LoadUnsigned(module)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := p.Describe(ctx)
+	if e := p.Close(ctx); err == nil && e != nil {
+		err = e
+	}
+	return raw, err
+}

@@ -1,0 +1,233 @@
+package policy
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sort"
+	"strings"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// AffectedPaths are the paths that an input names: the values at the
+// definition's pathParams, or, without those, the string members called path,
+// file, directory or ending in _path or Path, and the strings of the arrays
+// paths and files. Blanks are trimmed and doubles left out.
+func AffectedPaths(spec *abi.ToolSpec, doc any) []string {
+	var out []string
+	seen := map[string]bool{}
+	add := func(v any) {
+		s, ok := v.(string)
+		if s = strings.TrimSpace(s); ok && s != "" && !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	if len(spec.PathParams) > 0 {
+		for _, p := range spec.PathParams {
+			v, _ := tool.Pointer(doc, p)
+			addAll(v, add)
+		}
+		return out
+	}
+	obj, _ := doc.(map[string]any)
+	keys := make([]string, 0, len(obj))
+	for k := range obj {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		switch {
+		case k == "path", k == "file", k == "directory", strings.HasSuffix(k, "_path"), strings.HasSuffix(k, "Path"):
+			add(obj[k])
+		case k == "paths", k == "files":
+			addAll(obj[k], add)
+		}
+	}
+	return out
+}
+
+func addAll(v any, add func(any)) {
+	if list, ok := v.([]any); ok {
+		for _, x := range list {
+			add(x)
+		}
+		return
+	}
+	add(v)
+}
+
+// PathVerdict is what path safety says about one path.
+type PathVerdict struct {
+	Path string
+	// Real is the path after links, as far as it exists.
+	Real string
+	// Behavior is allow, ask or deny; Reason says why it is not allow.
+	Behavior tool.PermissionBehavior
+	Reason   string
+}
+
+// Paths judges paths against the folders a call may touch.
+type Paths struct {
+	// Roots are the folders that are allowed, as the user wrote them. Without
+	// any, only protected and sensitive paths are judged.
+	Roots []string
+	// Cwd is where relative paths start.
+	Cwd string
+}
+
+// Judge judges one path. explicit says that an allow rule covers the call.
+func (p Paths) Judge(path string, explicit bool) PathVerdict {
+	v := PathVerdict{Path: path, Behavior: tool.PermissionAllow}
+	deny := func(reason string) PathVerdict {
+		v.Behavior, v.Reason = tool.PermissionDeny, reason
+		return v
+	}
+	if strings.ContainsRune(path, 0) {
+		return deny("it contains a NUL byte")
+	}
+	abs := path
+	if !filepath.IsAbs(abs) {
+		if p.Cwd == "" {
+			if len(p.Roots) == 0 {
+				return p.sensitive(v, path, explicit)
+			}
+			return deny("it is relative and the session has no current folder")
+		}
+		abs = filepath.Join(p.Cwd, abs)
+	}
+	abs = filepath.Clean(abs)
+	real, err := realPath(abs)
+	if err != nil {
+		return deny(err.Error())
+	}
+	v.Real = real
+	inside := false
+	for _, r := range p.Roots {
+		if root, err := realPath(filepath.Clean(r)); err == nil && within(root, real) {
+			inside = true
+			break
+		}
+	}
+	if len(p.Roots) > 0 && !inside {
+		return deny("it is outside the allowed folders (" + strings.Join(p.Roots, ", ") + ")")
+	}
+	if !inside && systemPath(real) {
+		return deny("it is a folder of the operating system")
+	}
+	return p.sensitive(v, real, explicit)
+}
+
+func (p Paths) sensitive(v PathVerdict, path string, explicit bool) PathVerdict {
+	switch Sensitivity(path) {
+	case SensitiveHigh:
+		v.Behavior, v.Reason = tool.PermissionDeny, "it usually holds credentials; only an allow rule for it makes it possible"
+		if explicit {
+			v.Behavior, v.Reason = tool.PermissionAsk, "it usually holds credentials"
+		}
+	case SensitiveMedium:
+		v.Behavior, v.Reason = tool.PermissionAsk, "it may hold secrets"
+	}
+	return v
+}
+
+// within reports whether path is root or below it, by components.
+func within(root, path string) bool {
+	rel, err := filepath.Rel(root, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+var errDangling = errors.New("it is a link that leads nowhere")
+
+// realPath follows the links of a path as far as it exists and keeps the rest.
+// It is for a decision and its explanation; what enforces it is the file system
+// capability, which never opens by path name again.
+func realPath(path string) (string, error) {
+	rest := ""
+	for p := path; ; p = filepath.Dir(p) {
+		real, err := filepath.EvalSymlinks(p)
+		switch {
+		case err == nil:
+			return filepath.Join(real, rest), nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", errors.New("it cannot be resolved: " + reasonOf(err))
+		}
+		if fi, err := os.Lstat(p); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return "", errDangling
+		}
+		if p == filepath.Dir(p) {
+			return path, nil
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+	}
+}
+
+func reasonOf(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func systemPath(p string) bool {
+	if runtime.GOOS == "windows" {
+		low := strings.ToLower(filepath.ToSlash(p))
+		for _, dir := range []string{"/windows", "/program files", "/program files (x86)", "/programdata"} {
+			if i := strings.Index(low, dir); i == 2 && (len(low) == i+len(dir) || low[i+len(dir)] == '/') {
+				return true
+			}
+		}
+		return false
+	}
+	for _, dir := range []string{"/etc", "/sys", "/proc", "/dev", "/boot", "/root"} {
+		if within(dir, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sensitive is how likely a file holds credentials, judged by its name.
+type Sensitive string
+
+// Levels; the zero value means not sensitive. Low is for information only.
+const (
+	SensitiveLow    Sensitive = "low"
+	SensitiveMedium Sensitive = "medium"
+	SensitiveHigh   Sensitive = "high"
+)
+
+var (
+	highName   = regexp.MustCompile(`^(id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|key|p12|pfx|ppk)|keystore|\.?pgpass|\.?my\.cnf|.*credentials\.json|service-account.*\.json)$`)
+	mediumName = regexp.MustCompile(`^(\.env|\.env\..*|\.npmrc|\.pypirc|\.dockercfg|\.netrc|\.git-credentials|config\.toml|secrets\..*)$`)
+	lowName    = regexp.MustCompile(`^.*\.(sqlite|sqlite3|db|sql)$`)
+)
+
+// Sensitivity judges a path by its base name and folders, in any letter case.
+func Sensitivity(path string) Sensitive {
+	low := strings.ToLower(filepath.ToSlash(path))
+	slashed := "/" + strings.TrimPrefix(low, "/")
+	base := slashed[strings.LastIndexByte(slashed, '/')+1:]
+	for _, dir := range []string{"/.ssh/", "/.aws/", "/.kube/", "/.config/gcloud/", "/.gnupg/"} {
+		if strings.Contains(slashed+"/", dir) {
+			return SensitiveHigh
+		}
+	}
+	switch {
+	case strings.HasSuffix(slashed, "/.docker/config.json"):
+		return SensitiveMedium
+	case highName.MatchString(base):
+		return SensitiveHigh
+	case mediumName.MatchString(base):
+		return SensitiveMedium
+	case lowName.MatchString(base):
+		return SensitiveLow
+	}
+	return ""
+}

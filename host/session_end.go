@@ -1,0 +1,146 @@
+package host
+
+import (
+	"context"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// enter takes a call in, unless the session is closed or knows its id.
+func (s *Session) enter(r *run) *abi.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return abi.NewError(abi.CodeSessionOver, "the session is closed")
+	}
+	if s.ids[r.call.ID] {
+		return abi.NewError(abi.CodeDuplicateCall, "the session knows a call with the id %q already", clip(r.call.ID))
+	}
+	s.ids[r.call.ID] = true
+	if len(s.active) == 0 {
+		s.idle = make(chan struct{})
+	}
+	s.active[r] = struct{}{}
+	return nil
+}
+
+func (s *Session) exit(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.active, r)
+	if len(s.active) == 0 {
+		close(s.idle)
+	}
+}
+
+// cancelActive cancels the active calls that match and returns a channel that is
+// closed when no call is active, or nil when none is now.
+func (s *Session) cancelActive(match func(*run) bool, cause *tool.CancelError) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.active) == 0 {
+		return nil
+	}
+	for r := range s.active {
+		if match(r) {
+			r.cancel(cause)
+		}
+	}
+	return s.idle
+}
+
+func all(*run) bool { return true }
+
+// Abort cancels all active calls, whatever their interrupt behaviour, and waits
+// until they ended or their clean-up is pending. The session goes on.
+func (s *Session) Abort(ctx context.Context, why string) error {
+	return waitFor(ctx, s.cancelActive(all, &tool.CancelError{Reason: abi.CancelRequest, Detail: why}))
+}
+
+// Cancel cancels one active call by its id and reports whether it was active. It
+// does not wait.
+func (s *Session) Cancel(id, why string) bool {
+	found := false
+	s.cancelActive(func(r *run) bool {
+		found = found || r.call.ID == id
+		return r.call.ID == id
+	}, &tool.CancelError{Reason: abi.CancelRequest, Detail: why})
+	return found
+}
+
+// Steer applies an input of priority now: calls with interrupt behaviour cancel
+// are cancelled, the others end first. Then input_applied is published.
+func (s *Session) Steer(ctx context.Context, inputID string) error {
+	interrupts := func(r *run) bool { return r.interrupt == abi.InterruptCancel }
+	if err := waitFor(ctx, s.cancelActive(interrupts, &tool.CancelError{Reason: abi.CancelSteering, Detail: inputID})); err != nil {
+		return err
+	}
+	turn := 0
+	s.emit(Event{Type: EventInputApplied, InputID: inputID, RequestID: inputID, Priority: "now", Turn: &turn})
+	return nil
+}
+
+func waitFor(ctx context.Context, done <-chan struct{}) error {
+	if done == nil {
+		return nil
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// EndTurn drops what effects changed for the turn only.
+func (s *Session) EndTurn() {
+	s.context.endTurn()
+	s.runtime.endTurn()
+}
+
+// Close cancels all calls, waits for them and ends the session. While a tool, a
+// callback or a hook still runs after its call ended, it fails with
+// CLEANUP_PENDING and can be called again. A second Close does nothing.
+func (s *Session) Close(ctx context.Context) error { return s.close(ctx, abi.CancelRequest) }
+
+func (s *Session) close(ctx context.Context, reason abi.Cancel) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	if err := waitFor(ctx, s.cancelActive(all, &tool.CancelError{Reason: reason, Detail: "the session is closing"})); err != nil {
+		return err
+	}
+	if err := s.Pending(); err != nil {
+		return err
+	}
+	var hook error
+	s.ended.Do(func() {
+		_, hook = s.fire(context.WithoutCancel(ctx), HookInput{Event: HookSessionEnd}, s.opt.SessionEndHookTimeout)
+		s.h.leave(s)
+	})
+	return hook
+}
+
+// Pending is nil, or the error CLEANUP_PENDING while something still runs that
+// outlived its call.
+func (s *Session) Pending() error {
+	if n := s.pending.Load(); n > 0 {
+		return abi.NewError(abi.CodeCleanup, "%d earlier calls did not end in time and still run", n)
+	}
+	if n := s.pendingHooks.Load(); n > 0 {
+		return abi.NewError(abi.CodeHookPending, "%d hooks did not end in time and still run", n)
+	}
+	return nil
+}
+
+// Quarantine makes the session refuse all work from now on. The first reason
+// stays. It is for a lost lease and for failures that cannot be undone.
+func (s *Session) Quarantine(err *abi.Error) {
+	s.quarantine.CompareAndSwap(nil, err)
+	s.cancelActive(all, &tool.CancelError{Reason: abi.CancelLease, Detail: err.Message})
+}
+
+// cleanupBudget is the one budget for everything that follows the end of a
+// call's context.
+const cleanupBudget = abi.CleanupTime

@@ -1,0 +1,220 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/strictjson"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// yield publishes one yield of the running tool and hands it to the consumer.
+func (r *run) yield(ctx context.Context, y abi.Yield, idle func() func()) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if why := r.badYield(y); why != "" {
+		r.s.h.log.Warn("a yield of a tool was rejected", "tool", r.canonical(), "why", why)
+		return &rejected{why}
+	}
+	if y.Kind == abi.YieldEffect {
+		if why := r.untrusted(y.Effect); why != "" {
+			r.refuseEffect(y.Effect, why)
+			return nil
+		}
+	}
+	r.out.Lock()
+	if r.over {
+		r.out.Unlock()
+		return &tool.CancelError{Reason: abi.CancelRequest, Detail: "the call is over"}
+	}
+	if y.Kind == abi.YieldEffect {
+		r.effects = append(r.effects, *y.Effect)
+	}
+	if e, ok := yieldEvent(y); ok {
+		r.emit(e)
+	}
+	r.out.Unlock()
+	return r.x.queue.push(ctx, y, idle)
+}
+
+// rejected is the error of a yield that the tool may not send.
+type rejected struct{ why string }
+
+func (e *rejected) Error() string { return "the yield was rejected: " + e.why }
+
+func (e *rejected) Is(target error) bool { return target == tool.ErrRejected }
+
+// badYield says what is wrong with the shape of a yield, or that the definition
+// does not have it.
+func (r *run) badYield(y abi.Yield) string {
+	raw, err := strictjson.Encode(y)
+	if err != nil {
+		return err.Error()
+	}
+	if len(raw) > abi.MaxYield && r.entry.guest != nil {
+		return "it is too large"
+	}
+	for _, v := range []*float64{y.Completed, y.Total} {
+		if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0) || *v < 0) {
+			return "its numbers make no sense"
+		}
+	}
+	if _, issues := abi.ParseYield(raw); len(issues) > 0 {
+		return issues[0].Pointer + " " + issues[0].Message
+	}
+	if !r.entry.spec.MayYield(y.Kind) {
+		return "the definition does not declare kind " + string(y.Kind)
+	}
+	if y.Kind == abi.YieldEffect && !r.entry.spec.MayEffect(y.Effect.Type) {
+		return "the definition does not declare the effect " + string(y.Effect.Type)
+	}
+	return ""
+}
+
+// untrusted says why a plugin may not have this effect, or "". What the host's
+// own and the embedder's tools yield is theirs to decide.
+func (r *run) untrusted(e *abi.Effect) string {
+	if r.entry.guest == nil {
+		return ""
+	}
+	if r.entry.source.Trust == tool.TrustRemote {
+		return "tools of trust remote have no effects"
+	}
+	switch e.Type {
+	case abi.EffectContextPatch:
+		var p map[string]json.RawMessage
+		var c struct {
+			Context map[string]json.RawMessage `json:"context"`
+		}
+		if json.Unmarshal(e.Patch, &p) != nil || json.Unmarshal(e.Patch, &c) != nil {
+			return "the patch cannot be read"
+		}
+		for k := range c.Context {
+			if k != "metadata" {
+				return "a plugin may change only the metadata of the context"
+			}
+		}
+	case abi.EffectRuntimePatch:
+		var p map[string]json.RawMessage
+		if json.Unmarshal(e.Patch, &p) != nil {
+			return "the patch cannot be read"
+		}
+		for k := range p {
+			if k != "scope" && k != "source" && k != "toolDiscovery" {
+				return "a plugin may change only the tool discovery"
+			}
+		}
+	case abi.EffectNewMessages:
+		for _, m := range e.Messages {
+			var msg struct {
+				Role string `json:"role"`
+			}
+			if json.Unmarshal(m, &msg) != nil || msg.Role != "user" {
+				return "a plugin may add only messages of the role user"
+			}
+		}
+	case abi.EffectPermissionUpdates:
+		return "permission updates of tools are never applied"
+	}
+	return ""
+}
+
+// refuseEffect tells of an effect that was not taken; the call goes on.
+func (r *run) refuseEffect(e *abi.Effect, why string) {
+	r.s.refused.Add(1)
+	r.s.h.log.Warn("an effect of a tool was refused", "tool", r.canonical(), "effect", string(e.Type), "why", why)
+	notice := abi.Yield{Kind: abi.YieldProgress, Message: "the host refused the effect " + string(e.Type) + ": " + why}
+	r.out.Lock()
+	defer r.out.Unlock()
+	if !r.over {
+		r.emit(Event{Type: EventToolProgress, Progress: &notice})
+	}
+}
+
+// note records what the call did outside.
+func (r *run) note(e tool.HostEffect) {
+	r.out.Lock()
+	defer r.out.Unlock()
+	const most = 1000
+	switch n := len(r.hostEffects); {
+	case r.over || n > most:
+	case n == most:
+		r.hostEffects = append(r.hostEffects, tool.HostEffect{Op: "more", Target: "further effects are not listed"})
+	default:
+		r.hostEffects = append(r.hostEffects, e)
+	}
+}
+
+// applyEffects changes the session by the call's effects: context patches each
+// in order, of failed calls too unless they are a plugin's; the first runtime
+// patch of a success; new messages are the turn's to add.
+func (r *run) applyEffects() {
+	r.out.Lock()
+	r.over = true
+	effects := r.effects
+	r.out.Unlock()
+	failed := r.result.IsError()
+	if failed && (r.entry == nil || r.entry.guest != nil) {
+		return
+	}
+	patched := false
+	for _, e := range effects {
+		switch e.Type {
+		case abi.EffectContextPatch:
+			var p abi.ContextPatch
+			if strictjson.Decode(e.Patch, &p) == nil {
+				r.s.context.patch(r.namespaced(p))
+			}
+		case abi.EffectRuntimePatch:
+			var p abi.RuntimePatch
+			if !failed && !patched && strictjson.Decode(e.Patch, &p) == nil {
+				patched = true
+				r.s.runtime.apply(p)
+			}
+		case abi.EffectNewMessages:
+			r.messages = append(r.messages, r.provenance(e.Messages)...)
+		}
+	}
+}
+
+// namespaced puts a plugin's metadata under the tool's name, so that it cannot
+// overwrite another's.
+func (r *run) namespaced(p abi.ContextPatch) abi.ContextPatch {
+	if r.entry.guest == nil {
+		return p
+	}
+	meta := p.Metadata
+	if p.Context != nil {
+		meta = mergeMap(p.Context.Metadata, meta)
+		p.Context = nil
+	}
+	if meta != nil {
+		if raw, err := abi.Marshal(meta); err == nil {
+			p.Metadata = map[string]json.RawMessage{r.canonical(): raw}
+		}
+	}
+	return p
+}
+
+// provenance marks messages that a plugin added.
+func (r *run) provenance(list []json.RawMessage) []json.RawMessage {
+	if r.entry.guest == nil {
+		return list
+	}
+	var out []json.RawMessage
+	for _, m := range list {
+		var obj map[string]json.RawMessage
+		var text string
+		if json.Unmarshal(m, &obj) != nil || json.Unmarshal(obj["content"], &text) != nil {
+			continue // only plain text can carry the mark
+		}
+		obj["content"] = abi.String("[added by the tool " + r.canonical() + "]\n" + text)
+		if raw, err := abi.Marshal(obj); err == nil {
+			out = append(out, raw)
+		}
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/policy"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// durable is the context of a record: it is not cut off when the call is.
+func (r *run) durable() context.Context { return context.WithoutCancel(r.ctx) }
+
+// schedule records the call and publishes tool_use. A call whose arguments could
+// not be parsed is published but never recorded.
+func (r *run) schedule() {
+	if l := r.s.opt.Lifecycle; l != nil && r.scheduled {
+		inv, err := guarded(func() (InvocationLifecycle, error) {
+			return l.OnToolScheduled(r.durable(), ToolScheduled{
+				ToolCallID: r.call.ID, ToolName: r.call.Tool, ModelAttemptID: r.call.ModelAttemptID,
+				ModelInput: cloneRaw(r.modelInput), Input: cloneRaw(r.input),
+				SideEffect: r.behavior.SideEffect, Interrupt: r.behavior.Interrupt,
+			})
+		})
+		if err != nil {
+			r.scheduled = false
+			r.err = abi.NewError(abi.CodeLifecycle, "the call could not be recorded, so it was not made: %v", err).Because(err)
+			return
+		}
+		r.invocation = inv
+	}
+	r.published = true
+	r.emit(Event{Type: EventToolUse, Input: r.modelInput})
+}
+
+// emit publishes an event of this call.
+func (r *run) emit(e Event) {
+	if r.s.opt.Events == nil {
+		return
+	}
+	e.ID, e.Name = r.call.ID, r.call.Tool
+	r.s.emit(e)
+}
+
+// guard refuses what cannot run at all: nothing is asked and nothing waits.
+func (r *run) guard() {
+	s := r.s
+	if err := s.Pending(); err != nil && s.pending.Load() > 0 {
+		r.fail(abi.AsError(err))
+		return
+	}
+	if r.entry == nil {
+		r.fail(s.notFound(r.call.Tool))
+		return
+	}
+	if err := s.opt.Runtime.AssertLease(r.ctx); err != nil {
+		e := abi.AsError(err)
+		s.Quarantine(e)
+		r.err = e
+		return
+	}
+	if e := s.admits(r.entry, r.mode, r.behavior); e != nil {
+		r.deny(policy.LayerMode, e)
+		return
+	}
+	r.snap = s.snapshot(r.call.TurnID)
+	r.stopped()
+}
+
+// notFound names the closest tools.
+func (s *Session) notFound(name string) *abi.Error {
+	var names []string
+	for _, e := range s.reg.Load().sorted {
+		names = append(names, e.spec.Name)
+	}
+	if near := Suggest(name, names); len(near) > 0 {
+		return abi.NewError(abi.CodeToolNotFound, "there is no tool %q; did you mean %s?", clip(name), strings.Join(near, " or "))
+	}
+	return abi.NewError(abi.CodeToolNotFound, "there is no tool %q", clip(name))
+}
+
+// admits is nil if the session's selection lets the tool run now. It is what
+// hides tools from the model, enforced once more.
+func (s *Session) admits(e *entry, mode policy.Mode, b tool.Behavior) *abi.Error {
+	p := s.planOne(e, mode)
+	switch p.reason {
+	case reasonPlanMode:
+		if b.ReadOnly {
+			return nil
+		}
+		return abi.NewError(abi.CodeDeniedMode, "plan mode allows only read-only tools, and %s is none", e.spec.Name)
+	case reasonSource:
+		return abi.NewError(abi.CodeDeniedSource, "the session does not accept tools of source %s with trust %s, such as %s", e.source.Kind, e.source.Trust, e.spec.Name)
+	case reasonRuntimeDeny, reasonRuntimeAllow:
+		return abi.NewError(abi.CodeDeniedPolicy, "%s is not among the tools allowed at the moment", e.spec.Name)
+	}
+	if p.mode != abi.ExposureEager && !s.opt.AllowUndiscovered {
+		return abi.NewError(abi.CodeNotDiscovered, "%s is not loaded yet; find it with DiscoverTools first", e.spec.Name)
+	}
+	return nil
+}
+
+// Suggest returns the names that are close to what was typed, best first.
+func Suggest(typed string, names []string) []string {
+	type near struct {
+		name string
+		d    int
+	}
+	var list []near
+	low := strings.ToLower(typed)
+	for _, n := range names {
+		d := distance(low, strings.ToLower(n))
+		if d <= max(1, len(n)/3) || (len(low) >= 3 && strings.HasPrefix(strings.ToLower(n), low)) {
+			list = append(list, near{n, d})
+		}
+	}
+	slices.SortFunc(list, func(a, b near) int {
+		if a.d != b.d {
+			return a.d - b.d
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	var out []string
+	for i, n := range list {
+		if i == 3 {
+			break
+		}
+		out = append(out, n.name)
+	}
+	return out
+}
+
+// distance is the edit distance of two short texts.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		prev := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			old := row[j]
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(row[j]+1, row[j-1]+1, prev+cost)
+			prev = old
+		}
+	}
+	return row[len(b)]
+}
+
+// deny ends the call with a denial and remembers it.
+func (r *run) deny(layer policy.Layer, e *abi.Error) {
+	r.denied = true
+	r.decision.Add(policy.Step{Layer: layer, Says: tool.PermissionDeny, Reason: e.Message})
+	r.decision.Conclude(tool.PermissionDeny)
+	r.fail(e)
+	sig := r.signature
+	if sig.Tool == "" {
+		sig = policy.Signature{Tool: r.canonical()}
+	}
+	r.s.memory.Deny(sig, e.Message, now())
+}
