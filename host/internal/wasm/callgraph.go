@@ -73,7 +73,7 @@ func (g *callGraph) add(in *instr, imported int) {
 	case opRefFunc:
 		g.take(in.x, imported)
 	case opMisc:
-		f.plain = f.plain && in.sub < miscMemoryInit
+		f.plain = f.plain && !bulky(in)
 	}
 }
 

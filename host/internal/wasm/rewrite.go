@@ -41,9 +41,10 @@ type Options struct {
 	TableEntries int
 	// Depth is how deep calls may nest, in units (100,000). A call of a function
 	// that can call itself, directly or through others, takes one unit, and one
-	// more for each 16 locals and each 1,024 bytes of its body. The depth is
-	// looked at when fuel runs out, so a guest gets deeper by what one slice of
-	// fuel pays for: at most an eighth of it. A unit is about 100 bytes of stack.
+	// more for each 16 locals and each 1,024 bytes of its body; that is about
+	// 100 bytes of stack, and never more than 3 KiB. The depth is looked at when
+	// fuel runs out: a guest gets deeper by one unit for each eight of fuel in a
+	// slice.
 	Depth int
 	// Keep names the custom sections that stay; "name" is adapted. All others
 	// go: their offsets are stale and engines read some of them.

@@ -56,6 +56,9 @@ const (
 	// freeEntry is the most that may be paid at the next loop header instead of
 	// at the entry.
 	freeEntry = 8
+	// frameFuel is the least that one unit of depth costs: a call has a weight of
+	// five, and somewhere on each circle of calls is a check.
+	frameFuel = 8
 	// maxStretch is the most that one point may pay for. Beyond it each basic
 	// block pays for itself, so that no more than this runs between two checks.
 	maxStretch = 1 << 16
@@ -154,18 +157,25 @@ func (w *rewriter) structure(in *instr) {
 	}
 }
 
-// entry decides what the first point, at the function's entry, has to do.
+// entry decides what the first point, at the function's entry, has to do. Large
+// frames pay fuel too, so that a slice of it bounds how much deeper a guest
+// gets before refill looks at the depth.
 func (w *rewriter) entry(i int) {
-	first := &w.points[0]
+	first, frame := &w.points[0], int64(0)
+	if w.counted[i] {
+		frame = frameFuel * (w.frameCost(i) - 1)
+	}
 	switch {
 	case w.graph.leaf(i) >= 0:
 		first.kind, first.cost = pointNone, 0
 	case first.kind == pointCheck:
-	case first.cost <= freeEntry && len(w.points) > 1:
-		w.points[1].cost += first.cost
+		first.cost += frame
+	case first.cost <= freeEntry:
+		w.points[1].cost += first.cost + frame
 		first.cost = 0
 	default:
 		first.kind = pointCharge
+		first.cost += frame
 	}
 }
 

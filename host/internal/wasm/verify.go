@@ -53,6 +53,8 @@ type verifier struct {
 	opt                 Options
 	fuel, depth, refill uint32
 	err                 error
+	// getFuel, setFuel and testFuel are the encoded parts of checks.
+	getFuel, setFuel, testFuel []byte
 	// calls are all direct calls, as caller and callee; indirect are the
 	// functions that call through a table; taken those named by ref.func.
 	calls    [][2]int
@@ -74,6 +76,10 @@ func (v *verifier) outside() error {
 	depth, okD := v.info.Export(DepthExport)
 	v.fuel, v.depth = fuel.Index, depth.Index
 	v.refill = uint32(v.importedFuncs - 1)
+	v.getFuel = appendU32([]byte{opGlobalGet}, v.fuel)
+	v.setFuel = appendU32([]byte{0x7d, opGlobalSet}, v.fuel)
+	v.testFuel = append(slices.Clone(v.getFuel), opI64Const, 0, 0x53, opIf, typeVoid, opCall)
+	v.testFuel = append(appendU32(v.testFuel, v.refill), opEnd)
 	counter := GlobalType{Type: I64, Mutable: true}
 	imports := v.info.Imports
 	switch n := len(v.info.Globals); {
@@ -138,15 +144,15 @@ func (v *verifier) sequence(pos, end int, want ...[]byte) int {
 
 // charge is `fuel -= number` at pos; the end, or -1.
 func (v *verifier) charge(pos, end int) int {
-	get, set := appendU32([]byte{opGlobalGet}, v.fuel), appendU32([]byte{0x7d, opGlobalSet}, v.fuel)
-	return v.sequence(pos, end, get, []byte{opI64Const}, nil, set)
+	p := v.sequence(pos, end, v.getFuel)
+	if p < 0 || p >= end || v.b[p] != opI64Const {
+		return -1
+	}
+	return v.sequence(p+1, end, nil, v.setFuel)
 }
 
 // test is `if fuel < 0 { refill() }` at pos; the end, or -1.
-func (v *verifier) test(pos, end int) int {
-	want := append(appendU32([]byte{opGlobalGet}, v.fuel), opI64Const, 0, 0x53, opIf, typeVoid, opCall)
-	return v.sequence(pos, end, append(appendU32(want, v.refill), opEnd))
-}
+func (v *verifier) test(pos, end int) int { return v.sequence(pos, end, v.testFuel) }
 
 // paid is a charge and a test at pos; the end, or -1.
 func (v *verifier) paid(pos, end int) int {

@@ -122,11 +122,8 @@ func (s *bodyState) look(in *instr, end int) int {
 
 // lengthPaid recognises the charge for a length, and the operation after it.
 func (v *verifier) lengthPaid(pos, end int, local uint32) int {
-	tee := appendU32([]byte{opLocalTee}, local)
-	get := append(appendU32([]byte{opGlobalGet}, v.fuel), opLocalGet)
-	get = append(appendU32(get, local), 0xad)
-	set := appendU32([]byte{0x7d, opGlobalSet}, v.fuel)
-	p := v.sequence(pos, end, tee, get)
+	tee := append(appendU32([]byte{opLocalTee}, local), v.getFuel...)
+	p := v.sequence(pos, end, append(appendU32(append(tee, opLocalGet), local), 0xad))
 	if p < 0 {
 		return -1
 	}
@@ -134,7 +131,7 @@ func (v *verifier) lengthPaid(pos, end int, local uint32) int {
 	if q := v.sequence(p, end, []byte{opI64Const, 5, 0x88}); q >= 0 {
 		p, inBytes = q, true
 	}
-	if p = v.sequence(p, end, set); p < 0 {
+	if p = v.sequence(p, end, v.setFuel); p < 0 {
 		return -1
 	}
 	if p = v.test(p, end); p < 0 {

@@ -118,8 +118,8 @@ func TestGoGuestStops(t *testing.T) {
 // often the host is asked.
 func TestFuelIsTheSameForEverySlice(t *testing.T) {
 	ctx := context.Background()
-	b := read(t, "kernels.wasm")
 	for _, k := range kernels {
+		b := read(t, k.module)
 		var used []int64
 		for _, slice := range []int64{7, 5000, 1 << 30} {
 			r := &meter{slice: slice, budget: -1}
