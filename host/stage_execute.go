@@ -64,7 +64,8 @@ func (r *run) took(a answer[*abi.Result]) {
 		r.cancelled()
 		return
 	}
-	r.result = a.v
+	// A tool may return the same result again and again; the host adds to it.
+	r.result = cloneResult(a.v)
 }
 
 // cleanUp waits for a tool whose context has ended.

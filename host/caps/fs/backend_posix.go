@@ -24,7 +24,7 @@ func pickBackend(portable bool) backend {
 func isAbs(p string) bool      { return strings.HasPrefix(p, "/") }
 func toSlash(p string) string  { return p }
 func checkOSPath(string) error { return nil }
-func (p place) fd() int        { return int(p.dir.Fd()) }
+func closeFD(fd int)           { _ = unix.Close(fd) }
 func retry(f func() error) (err error) {
 	for {
 		if err = f(); err != unix.EINTR {
@@ -35,16 +35,23 @@ func retry(f func() error) (err error) {
 
 func (posixBackend) openDir(p *place) error {
 	if p.dirRel == "" || p.dirRel == "." {
-		p.dir = p.h.f
+		p.fd = int(p.h.f.Fd())
 		return nil
+	}
+	if fd, done, err := openBeneath(p.h, p.dirRel); done {
+		p.fd, p.own = fd, err == nil
+		return err
 	}
 	root, err := p.h.osRoot()
 	if err != nil {
 		return err
 	}
-	p.dir, err = root.OpenFile(p.dirRel, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	p.own = err == nil
-	return err
+	f, err := root.OpenFile(p.dirRel, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	p.file, p.fd, p.own = f, int(f.Fd()), true
+	return nil
 }
 
 func (posixBackend) open(p place, o OpenFlags, perm uint32) (*os.File, error) {
@@ -65,7 +72,7 @@ func (posixBackend) open(p place, o OpenFlags, perm uint32) (*os.File, error) {
 	}
 	var fd int
 	err := retry(func() (err error) {
-		fd, err = unix.Openat(p.fd(), p.base, fl, perm)
+		fd, err = unix.Openat(p.fd, p.base, fl, perm)
 		return err
 	})
 	if err != nil {
@@ -93,7 +100,7 @@ func infoOf(st *unix.Stat_t) Info {
 
 func (posixBackend) lstat(p place) (Info, error) {
 	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(p.fd(), p.base, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	err := retry(func() error { return unix.Fstatat(p.fd, p.base, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	if err != nil {
 		return Info{}, err
 	}
@@ -114,7 +121,7 @@ func (posixBackend) readlink(p place) (string, error) {
 		b := make([]byte, size)
 		var n int
 		err := retry(func() (err error) {
-			n, err = unix.Readlinkat(p.fd(), p.base, b)
+			n, err = unix.Readlinkat(p.fd, p.base, b)
 			return err
 		})
 		if err != nil {
@@ -130,27 +137,27 @@ func (posixBackend) readlink(p place) (string, error) {
 }
 
 func (posixBackend) mkdir(p place, perm uint32) error {
-	return retry(func() error { return unix.Mkdirat(p.fd(), p.base, perm) })
+	return retry(func() error { return unix.Mkdirat(p.fd, p.base, perm) })
 }
 
 func (posixBackend) unlink(p place) error {
-	return retry(func() error { return unix.Unlinkat(p.fd(), p.base, 0) })
+	return retry(func() error { return unix.Unlinkat(p.fd, p.base, 0) })
 }
 
 func (posixBackend) rmdir(p place) error {
-	return retry(func() error { return unix.Unlinkat(p.fd(), p.base, unix.AT_REMOVEDIR) })
+	return retry(func() error { return unix.Unlinkat(p.fd, p.base, unix.AT_REMOVEDIR) })
 }
 
 func (posixBackend) rename(from, to place) error {
-	return retry(func() error { return unix.Renameat(from.fd(), from.base, to.fd(), to.base) })
+	return retry(func() error { return unix.Renameat(from.fd, from.base, to.fd, to.base) })
 }
 
 func (posixBackend) link(from, to place) error {
-	return retry(func() error { return unix.Linkat(from.fd(), from.base, to.fd(), to.base, 0) })
+	return retry(func() error { return unix.Linkat(from.fd, from.base, to.fd, to.base, 0) })
 }
 
 func (posixBackend) symlink(target string, p place) error {
-	return retry(func() error { return unix.Symlinkat(target, p.fd(), p.base) })
+	return retry(func() error { return unix.Symlinkat(target, p.fd, p.base) })
 }
 
 // writeAt is pwrite. os.File refuses it for files in append mode.

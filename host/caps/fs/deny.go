@@ -84,8 +84,8 @@ func (g *Grant) judge(h *handle, p place, a access) error {
 
 // resolvedDir is the path, relative to the root, of the directory that p lies in.
 func (g *Grant) resolvedDir(h *handle, p place) (string, error) {
-	if p.dir != nil {
-		if rel, known, err := g.fdPath(p.dir); known || err != nil {
+	if p.fd != noFD {
+		if rel, known, err := g.fdPath(p.fd); known || err != nil {
 			return rel, err
 		}
 	}

@@ -47,7 +47,7 @@ func (d *Dir) stat(path string, follow bool) (Info, error) {
 	if err := d.v.g.judge(d.h, p, accRead); err != nil {
 		return Info{}, err
 	}
-	st, err := d.v.g.be.lstat(p)
+	st, err := p.lstat()
 	switch {
 	case err != nil:
 		return Info{}, fail(err)
@@ -111,7 +111,7 @@ func (d *Dir) Unlink(path string) error {
 	if err := d.mayChange(p, accSwitch); err != nil {
 		return err
 	}
-	st, err := d.v.g.be.lstat(p)
+	st, err := p.lstat()
 	switch {
 	case err != nil:
 		return fail(err)
@@ -136,7 +136,7 @@ func (d *Dir) Rmdir(path string) error {
 	if err := d.mayChange(p, accSwitch); err != nil {
 		return err
 	}
-	st, err := d.v.g.be.lstat(p)
+	st, err := p.lstat()
 	switch {
 	case err != nil:
 		return fail(err)
@@ -164,7 +164,7 @@ func (d *Dir) SetTimes(path string, follow bool, atim, mtim TimeSet) error {
 	if err := d.mayChange(p, accWrite); err != nil {
 		return err
 	}
-	st, err := d.v.g.be.lstat(p)
+	st, err := p.lstat()
 	switch {
 	case err != nil:
 		return fail(err)

@@ -26,6 +26,7 @@ type Options struct {
 	Protect []string
 
 	portable bool // tests: use only the methods of os.Root
+	walk     bool // tests: as on a kernel without openat2
 }
 
 // Grant is one granted folder. It holds the folder open, so a later rename of the
@@ -41,6 +42,8 @@ type Grant struct {
 	root    *os.Root
 	top     *os.File
 	topInfo Info
+
+	noOpenat2 atomic.Bool // the kernel has no openat2
 
 	mu      sync.Mutex
 	refs    int
@@ -71,6 +74,7 @@ func Open(dir string, opt Options) (*Grant, error) {
 		return nil, fmt.Errorf("grant %s: %w", dir, err)
 	}
 	g := &Grant{guest: guest, real: realDir, opt: opt, rules: rules, be: pickBackend(opt.portable)}
+	g.noOpenat2.Store(opt.walk)
 	if g.root, err = os.OpenRoot(realDir); err != nil {
 		return nil, fmt.Errorf("grant %s: %w", dir, err)
 	}

@@ -86,19 +86,38 @@ func (h *handle) release() error {
 
 // place is the last name of a path in the directory that was really opened.
 type place struct {
-	dir    *os.File // nil with the portable backend
-	own    bool     // dir must be closed
-	dirRel string   // path of dir relative to the handle, links not resolved
+	fd     int      // the directory's descriptor, noFD with the portable backend
+	file   *os.File // what holds fd open, if that is a file
+	own    bool     // fd must be closed
+	dirRel string   // path of the directory relative to the handle, links not resolved
 	base   string
 	slash  bool // the path demands a directory
 	h      *handle
+
+	looked bool // st and stErr are what lstat said when the place was found
+	st     Info
+	stErr  error
 }
+
+// lstat describes what is in the place.
+func (p place) lstat() (Info, error) {
+	if p.looked {
+		return p.st, p.stErr
+	}
+	return p.h.g.be.lstat(p)
+}
+
+const noFD = -1
 
 func (p place) rel() string { return joinRel(p.dirRel, p.base) }
 
 func (p place) done() {
-	if p.own {
-		p.dir.Close()
+	switch {
+	case !p.own:
+	case p.file != nil:
+		p.file.Close()
+	default:
+		closeFD(p.fd)
 	}
 }
 
@@ -113,18 +132,23 @@ func (h *handle) locate(path string, follow bool) (place, error) {
 	for range maxLinks {
 		dir, base, s := splitLast(path)
 		slash = slash || s
-		p := place{dirRel: dir, base: base, slash: slash, h: h}
+		p := place{fd: noFD, dirRel: dir, base: base, slash: slash, h: h}
 		if err := h.g.be.openDir(&p); err != nil {
 			return place{}, fail(err)
 		}
 		if base == "." || (!follow && !slash) {
 			return p, nil
 		}
-		target, err := h.g.be.readlink(p)
-		if err != nil {
+		p.st, p.stErr = h.g.be.lstat(p)
+		p.looked = true
+		if p.stErr != nil || p.st.Type != TypeSymlink {
 			return p, nil // not a link, or nothing there: the operation will say
 		}
+		target, err := h.g.be.readlink(p)
 		p.done()
+		if err != nil {
+			continue // it was swapped in between: look again
+		}
 		if target == "" || isAbs(target) {
 			return place{}, ErrEscape
 		}

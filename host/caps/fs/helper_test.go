@@ -15,6 +15,7 @@ import (
 func eachBackend(t *testing.T, f func(t *testing.T, opt Options)) {
 	t.Helper()
 	t.Run("native", func(t *testing.T) { f(t, Options{}) })
+	t.Run("walk", func(t *testing.T) { f(t, Options{walk: true}) })
 	t.Run("portable", func(t *testing.T) { f(t, Options{portable: true}) })
 }
 

@@ -39,7 +39,7 @@ func (d *Dir) Rename(from string, toDir *Dir, to string) error {
 	if err := toDir.mayChange(b, accSwitch); err != nil {
 		return err
 	}
-	st, err := d.v.g.be.lstat(a)
+	st, err := a.lstat()
 	switch {
 	case err != nil:
 		return fail(err)
@@ -66,7 +66,7 @@ func (d *Dir) Link(from string, toDir *Dir, to string) error {
 	if err := toDir.mayChange(b, accSwitch); err != nil {
 		return err
 	}
-	st, err := d.v.g.be.lstat(a)
+	st, err := a.lstat()
 	switch {
 	case err != nil:
 		return fail(err)
@@ -80,7 +80,7 @@ func (d *Dir) Link(from string, toDir *Dir, to string) error {
 		return EPERM
 	}
 	if b.slash {
-		if _, err := d.v.g.be.lstat(b); err == nil {
+		if _, err := b.lstat(); err == nil {
 			return EEXIST
 		}
 		return ENOENT
@@ -106,7 +106,7 @@ func (d *Dir) Symlink(target, path string) error {
 	if err := d.mayChange(p, accSwitch); err != nil {
 		return err
 	}
-	if st, err := d.v.g.be.lstat(p); err == nil {
+	if st, err := p.lstat(); err == nil {
 		if p.slash && !st.IsDir() {
 			return ENOTDIR
 		}

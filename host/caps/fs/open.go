@@ -42,7 +42,7 @@ func (d *Dir) OpenFile(path string, o OpenFlags) (*File, error) {
 	if err := g.judge(d.h, p, acc); err != nil {
 		return nil, err
 	}
-	st, err := g.be.lstat(p)
+	st, err := p.lstat()
 	exists := err == nil
 	if err := openable(st, exists, p.slash, o); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (d *Dir) OpenFile(path string, o OpenFlags) (*File, error) {
 
 // readOnlyOpen is the error of a changing open in a read-only grant.
 func (d *Dir) readOnlyOpen(p place, o OpenFlags) error {
-	if st, err := d.v.g.be.lstat(p); err == nil && st.IsDir() && o.Write {
+	if st, err := p.lstat(); err == nil && st.IsDir() && o.Write {
 		return EISDIR
 	} else if err != nil && !o.Create {
 		return fail(err)

@@ -97,7 +97,7 @@ func (f *File) readMore(cookie uint64) error {
 			continue
 		}
 		if e.Ino == 0 || e.Type == TypeOther {
-			p := place{dir: f.f, base: e.Name, h: f.base.h}
+			p := place{fd: int(f.f.Fd()), base: e.Name, h: f.base.h}
 			if st, err := f.v.g.be.lstat(p); err == nil {
 				e.Ino, e.Type = st.Ino, st.Type
 			}
@@ -113,7 +113,7 @@ func (f *File) denied() (func(string) bool, error) {
 	if len(r.deny) == 0 {
 		return func(string) bool { return false }, nil
 	}
-	dir, err := f.v.g.resolvedDir(f.base.h, place{dir: f.f, base: "."})
+	dir, err := f.v.g.resolvedDir(f.base.h, place{fd: int(f.f.Fd()), base: "."})
 	if err != nil {
 		return nil, err
 	}

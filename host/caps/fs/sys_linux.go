@@ -51,19 +51,47 @@ func fileIsSpecial(f *os.File) bool {
 	return specialFS(st.Type)
 }
 
-func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
+func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// openBeneath opens a directory below the handle in one system call that the kernel
+// keeps from leaving it. done is false where that call is missing or had to give up
+// in a race; then os.Root walks the path.
+func openBeneath(h *handle, rel string) (fd int, done bool, err error) {
+	if h.g.noOpenat2.Load() {
+		return noFD, false, nil
+	}
+	how := unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	err = retry(func() (err error) {
+		fd, err = unix.Openat2(int(h.f.Fd()), rel, &how)
+		return err
+	})
+	switch err {
+	case nil:
+		return fd, true, nil
+	case unix.EXDEV:
+		return noFD, true, ErrEscape
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.ENAMETOOLONG, unix.EMFILE, unix.ENFILE:
+		return noFD, true, err
+	case unix.ENOSYS, unix.EPERM, unix.EINVAL, unix.E2BIG:
+		h.g.noOpenat2.Store(true)
+	}
+	return noFD, false, nil
+}
 
 // fdPath is the path of an open directory relative to the root, as the kernel sees it
 // now. known is false where /proc is missing.
-func (g *Grant) fdPath(f *os.File) (rel string, known bool, err error) {
-	if f == g.top {
+func (g *Grant) fdPath(fd int) (rel string, known bool, err error) {
+	if fd == int(g.top.Fd()) {
 		return ".", true, nil
 	}
-	p, err := os.Readlink(procPath(f))
+	p, err := os.Readlink(procPath(fd))
 	if err != nil || !path.IsAbs(p) {
 		return "", false, nil
 	}
-	top, err := os.Readlink(procPath(g.top))
+	top, err := os.Readlink(procPath(int(g.top.Fd())))
 	if err != nil {
 		return "", false, nil
 	}
@@ -80,7 +108,7 @@ func (g *Grant) fdPath(f *os.File) (rel string, known bool, err error) {
 // rootOf opens an os.Root on an open directory: through /proc it is that very
 // directory, else its path is looked up again and compared.
 func (g *Grant) rootOf(f *os.File, rel string) (*os.Root, error) {
-	if r, err := os.OpenRoot(procPath(f)); err == nil {
+	if r, err := os.OpenRoot(procPath(int(f.Fd()))); err == nil {
 		return r, nil
 	}
 	return g.rootByPath(f, rel)
@@ -101,7 +129,7 @@ func timespecs(atim, mtim TimeSet) [2]unix.Timespec {
 
 func (posixBackend) setTimes(p place, atim, mtim TimeSet) error {
 	ts := timespecs(atim, mtim)
-	return retry(func() error { return unix.UtimesNanoAt(p.fd(), p.base, ts[:], unix.AT_SYMLINK_NOFOLLOW) })
+	return retry(func() error { return unix.UtimesNanoAt(p.fd, p.base, ts[:], unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 // setFileTimes is futimens, which is utimensat without a path.

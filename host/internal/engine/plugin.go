@@ -14,6 +14,7 @@ import (
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/internal/engine/wasi"
+	"github.com/bladehost/bladehost/host/internal/wasm"
 )
 
 // Plugin is a module that passed every check that needs no running of it. It is
@@ -76,7 +77,13 @@ func (e *Engine) plugin(m *Module, b []byte) (*Plugin, error) {
 	if mem := m.Info.Memory; mem != nil && int64(mem.Min)*pageSize > e.opt.MemoryLimit {
 		return nil, abi.NewError(abi.CodeModuleLimit, "the module needs %d MiB of memory to start; the limit is %d MiB", int64(mem.Min)*pageSize>>20, e.opt.MemoryLimit>>20)
 	}
-	p := &Plugin{e: e, mod: m, bytes: b, pools: map[string]pool{}}
+	// The code of a module does not depend on its manifest: with and without the
+	// section it is compiled once.
+	code, err := wasm.RemoveCustom(b, abi.ManifestSection)
+	if err != nil {
+		return nil, moduleError(err)
+	}
+	p := &Plugin{e: e, mod: m, bytes: code, pools: map[string]pool{}}
 	if err := e.add(p); err != nil {
 		return nil, err
 	}
@@ -137,7 +144,8 @@ func compileError(err error) *abi.Error {
 // runtime's version and what the code is generated for.
 func (p *Plugin) key() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "bladehost 1\n%s\n%s/%s\n%s\n", runtimeVersion(), runtime.GOOS, runtime.GOARCH, p.mod.Digest)
+	fmt.Fprintf(h, "bladehost 1\n%s\n%s/%s\n", runtimeVersion(), runtime.GOOS, runtime.GOARCH)
+	h.Write(p.bytes)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
