@@ -16,7 +16,6 @@ type contextState struct {
 	base    abi.RuntimeContext
 	session *abi.RuntimeContext
 	turn    *abi.RuntimeContext
-	turnID  string
 	cached  *tool.Snapshot
 }
 

@@ -27,7 +27,6 @@ type Turn struct {
 
 // batch ties the calls of a turn together.
 type batch struct {
-	mu     sync.Mutex
 	cancel context.CancelCauseFunc
 	runs   []*run
 }

@@ -9,43 +9,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/guesttest"
 	"github.com/bladehost/bladehost/host/internal/wasm"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
 // goGuest builds a package of this module as a plugin and adds its manifest
-// section. Each is built once for all tests.
+// section.
 func goGuest(t testing.TB, pkg string) []byte {
 	t.Helper()
-	guests.Lock()
-	defer guests.Unlock()
-	if b, ok := guests.built[pkg]; ok {
-		return b
-	}
-	out := filepath.Join(t.TempDir(), "guest.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
-	if msg, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, msg)
-	}
-	b, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b = sign(t, b)
-	guests.built[pkg] = b
-	return b
+	return sign(t, guesttest.Go(t, ".", pkg))
 }
-
-var guests = struct {
-	sync.Mutex
-	built map[string][]byte
-}{built: map[string][]byte{}}
 
 // sign asks a module for its manifest and puts it into the section.
 func sign(t testing.TB, b []byte) []byte {

@@ -139,7 +139,11 @@ func TestNoMutantEndsTheProcess(t *testing.T) {
 	if sh, err := exec.LookPath("sh"); err == nil && !raceEnabled {
 		cmd = exec.Command(sh, append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`}, cmd.Args...)...)
 	}
-	cmd.Env = append(os.Environ(), mutantsEnv+"=20000", "BLADEHOST_TEST_NOTE="+note)
+	mutants := "20000"
+	if raceEnabled {
+		mutants = "1000"
+	}
+	cmd.Env = append(os.Environ(), mutantsEnv+"="+mutants, "BLADEHOST_TEST_NOTE="+note)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		last, _ := os.ReadFile(note)
 		t.Fatalf("%v at %s\n%s", err, last, out[:min(len(out), 4000)])

@@ -2,6 +2,7 @@ package wasmtest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,18 +68,31 @@ var guestWork = []struct {
 	{"deep", 1000, 1000},
 }
 
-func TestGoGuestBehavesTheSame(t *testing.T) {
+func TestGoGuest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a Go program and compiles it twice")
+	}
 	ctx := context.Background()
 	b := buildGuest(t)
-	plain, changed := startGuest(t, b, nil), startGuest(t, b, &meter{slice: 500, budget: -1})
-	for _, k := range guestWork {
-		want, err := plain.ExportedFunction(k.name).Call(ctx, k.n)
-		if err != nil {
-			t.Fatal(err)
+	r := &meter{slice: 500, budget: -1}
+	changed := startGuest(t, b, r)
+	t.Run("behaves the same", func(t *testing.T) {
+		plain := startGuest(t, b, nil)
+		for _, k := range guestWork {
+			want, err := plain.ExportedFunction(k.name).Call(ctx, k.n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := changed.ExportedFunction(k.name).Call(ctx, k.n)
+			if err != nil || got[0] != want[0] {
+				t.Errorf("%s: got %v, %v, want %v", k.name, got, err, want)
+			}
 		}
-		got, err := changed.ExportedFunction(k.name).Call(ctx, k.n)
-		if err != nil || got[0] != want[0] {
-			t.Errorf("%s: got %v, %v, want %v", k.name, got, err, want)
+	})
+	t.Run("stops", func(t *testing.T) {
+		r.slice, r.budget = 1_000_000, r.given+50_000_000
+		if _, err := changed.ExportedFunction("forever").Call(ctx, 1); !errors.Is(err, errFuel) {
+			t.Errorf("got %v", firstLine(err))
 		}
-	}
+	})
 }

@@ -107,10 +107,9 @@ func (s *side) load(b []byte, name string) (api.Module, error) {
 
 // outcome is what a step showed.
 type outcome struct {
-	err    error
-	words  []uint64
-	types  []api.ValueType
-	refuse bool // the rewriter said no
+	err   error
+	words []uint64
+	types []api.ValueType
 }
 
 func (s *side) step(dir string, c *command, registerAs string) outcome {
@@ -126,7 +125,7 @@ func (s *side) step(dir string, c *command, registerAs string) outcome {
 			s.all = append(s.all, m)
 			s.named[c.Name] = m
 		}
-		return outcome{err: err, refuse: wasm.ReasonOf(err) != ""}
+		return outcome{err: err}
 	case "assert_return", "action", "assert_trap", "assert_exhaustion":
 		return s.act(c)
 	}
@@ -230,7 +229,10 @@ func TestSpecificationSuite(t *testing.T) {
 		if len(scripts) == 0 {
 			t.Skip("the suite is not in the module cache")
 		}
-		for _, script := range scripts {
+		for i, script := range scripts {
+			if raceEnabled && i%10 != 0 {
+				continue // nothing here runs at once; a tenth is enough
+			}
 			name := version + "/" + strings.TrimSuffix(filepath.Base(script), ".json")
 			t.Run(name, func(t *testing.T) { total += runScript(t, suite, script, opt) })
 		}
@@ -260,7 +262,7 @@ func runScript(t *testing.T, suite, script string, opt *wasm.Options) (steps int
 		}
 		steps++
 		a, b := plain.step(dir, c, as), changed.step(dir, c, as)
-		if !same(a, b) && !known(filepath.Base(script), c, a, b) {
+		if !same(a, b) {
 			t.Errorf("line %d %s %s: as it is %v %v, rewritten %v %v", c.Line, c.Type, c.Action.Field, a.words, firstLine(a.err), b.words, firstLine(b.err))
 		}
 		if c.Type == "assert_trap" && firstLine(a.err) != firstLine(b.err) {
@@ -288,6 +290,3 @@ func compareMemories(t *testing.T, plain, changed *side) {
 		}
 	}
 }
-
-// known are the steps that are meant to differ.
-func known(_ string, _ *command, _, _ outcome) bool { return false }

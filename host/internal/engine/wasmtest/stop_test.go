@@ -97,23 +97,6 @@ func TestRecursionIsCheap(t *testing.T) {
 	}
 }
 
-func TestGoGuestStops(t *testing.T) {
-	b := buildGuest(t)
-	for _, name := range []string{"forever", "deep"} {
-		r := &meter{slice: 1_000_000, budget: -1}
-		inst := startGuest(t, b, r)
-		r.budget = r.given + 50_000_000
-		n := uint64(1)
-		if name == "deep" {
-			n = 1 << 30
-		}
-		_, err := inst.ExportedFunction(name).Call(context.Background(), n)
-		if !errors.Is(err, errFuel) && !errors.Is(err, errDepth) {
-			t.Errorf("%s: %v", name, firstLine(err))
-		}
-	}
-}
-
 // TestFuelIsTheSameForEverySlice: what a call costs does not depend on how
 // often the host is asked.
 func TestFuelIsTheSameForEverySlice(t *testing.T) {

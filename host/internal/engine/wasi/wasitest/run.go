@@ -31,15 +31,32 @@ type Outcome struct {
 	Stdout, Stderr string // what was written, unless the configuration has writers
 }
 
-// Run compiles a module and runs its _start in the world of cfg, in a runtime of its
-// own. The end of ctx stops the guest.
-func Run(ctx context.Context, bin []byte, cfg wasi.Config) Outcome {
+// Program is a compiled command module that can run many times.
+type Program struct {
+	r   wazero.Runtime
+	mod wazero.CompiledModule
+}
+
+// Compile prepares a module in a runtime of its own. The caller closes it.
+func Compile(ctx context.Context, bin []byte) (*Program, error) {
 	rc := wazero.NewRuntimeConfig().WithCloseOnContextDone(true)
-	r := wazero.NewRuntimeWithConfig(ctx, rc)
-	defer func() { _ = r.Close(context.WithoutCancel(ctx)) }()
-	if err := wasi.Instantiate(ctx, r, StateOf); err != nil {
-		return Outcome{Err: err}
+	p := &Program{r: wazero.NewRuntimeWithConfig(ctx, rc)}
+	err := wasi.Instantiate(ctx, p.r, StateOf)
+	if err == nil {
+		p.mod, err = p.r.CompileModule(ctx, bin)
 	}
+	if err != nil {
+		_ = p.Close(ctx)
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close releases the runtime.
+func (p *Program) Close(ctx context.Context) error { return p.r.Close(context.WithoutCancel(ctx)) }
+
+// Run runs _start of a fresh instance in the world of cfg. The end of ctx stops the guest.
+func (p *Program) Run(ctx context.Context, cfg wasi.Config) Outcome {
 	var stdout, stderr bytes.Buffer
 	if cfg.Stdout == nil {
 		cfg.Stdout = &stdout
@@ -49,7 +66,10 @@ func Run(ctx context.Context, bin []byte, cfg wasi.Config) Outcome {
 	}
 	s := wasi.NewState(cfg)
 	defer s.Close()
-	_, err := r.InstantiateWithConfig(WithState(ctx, s), bin, wazero.NewModuleConfig().WithName(""))
+	inst, err := p.r.InstantiateModule(WithState(ctx, s), p.mod, wazero.NewModuleConfig().WithName(""))
+	if inst != nil {
+		defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
+	}
 	o := Outcome{Stdout: stdout.String(), Stderr: stderr.String()}
 	var exit *wasi.ExitError
 	if errors.As(err, &exit) {
@@ -58,6 +78,16 @@ func Run(ctx context.Context, bin []byte, cfg wasi.Config) Outcome {
 		o.Err = err
 	}
 	return o
+}
+
+// Run compiles a module and runs it once.
+func Run(ctx context.Context, bin []byte, cfg wasi.Config) Outcome {
+	p, err := Compile(ctx, bin)
+	if err != nil {
+		return Outcome{Err: err}
+	}
+	defer func() { _ = p.Close(ctx) }()
+	return p.Run(ctx, cfg)
 }
 
 // String is the outcome for a failure message.
