@@ -6,28 +6,41 @@ import (
 	"strings"
 )
 
-// rules are the protected names of a grant: cleaned, slash-separated, folded where
-// the platform's file systems ignore case.
+// rules are the protected names of a grant.
 type rules struct {
-	deny, protect []string
+	deny, protect []rule
+}
+
+// rule is one protected path, in elements, folded where the platform's file systems
+// ignore case. With any it holds at every depth.
+type rule struct {
+	elems []string
+	path  string // the elements joined
+	any   bool
 }
 
 func newRules(o Options) (rules, error) {
 	var r rules
 	for _, l := range []struct {
 		in  []string
-		out *[]string
+		out *[]rule
 	}{{o.Deny, &r.deny}, {o.Protect, &r.protect}} {
 		for _, p := range l.in {
-			c := cleanRel(p)
-			if p == "" || isAbs(p) || c == "." || c == ".." || strings.HasPrefix(c, "../") {
+			rest, anyDepth := strings.CutPrefix(p, "**/")
+			c := cleanRel(rest)
+			if rest == "" || isAbs(rest) || c == "." || c == ".." || strings.HasPrefix(c, "../") || strings.Contains(c, "*") {
 				return rules{}, fmt.Errorf("protected name %q: %w", p, EINVAL)
 			}
-			*l.out = append(*l.out, fold(c))
+			c = fold(c)
+			*l.out = append(*l.out, rule{elems: strings.Split(c, "/"), path: c, any: anyDepth})
 		}
 	}
 	return r, nil
 }
+
+// RecommendedProtect are names that other programs execute or obey: Git's hooks and
+// configuration, in every repository of the grant.
+func RecommendedProtect() []string { return []string{"**/.git/hooks", "**/.git/config"} }
 
 func cleanRel(p string) string { return path.Clean(toSlash(p)) }
 
@@ -43,20 +56,42 @@ const (
 	accSwitch        // put something else in this place, or take it away: covers everything below
 )
 
+// covers reports whether a path is protected by the rule.
+func (r rule) covers(rel string) bool {
+	if !r.any {
+		return within(rel, r.path)
+	}
+	return strings.Contains("/"+rel+"/", "/"+r.path+"/")
+}
+
+// leads reports whether something in this place would move what the rule protects
+// away, or bring it in unseen: the place is above it. A rule for every depth travels
+// with the directories that hold it, so only its own first elements count.
+func (r rule) leads(rel string) bool {
+	if !r.any {
+		return within(r.path, rel)
+	}
+	for k := 1; k < len(r.elems); k++ {
+		head := strings.Join(r.elems[:k], "/")
+		if rel == head || strings.HasSuffix(rel, "/"+head) {
+			return true
+		}
+	}
+	return false
+}
+
 // check judges a resolved path relative to the root.
 func (r rules) check(rel string, a access) error {
 	rel = fold(rel)
-	for _, d := range r.deny {
-		if within(rel, d) || (a == accSwitch && within(d, rel)) {
-			return ErrDenied
+	lists := [2][]rule{r.deny, r.protect}
+	for i, list := range lists {
+		if i == 1 && a == accRead {
+			break
 		}
-	}
-	if a == accRead {
-		return nil
-	}
-	for _, d := range r.protect {
-		if within(rel, d) || (a == accSwitch && within(d, rel)) {
-			return ErrDenied
+		for _, x := range list {
+			if x.covers(rel) || (a == accSwitch && x.leads(rel)) {
+				return ErrDenied
+			}
 		}
 	}
 	return nil

@@ -110,3 +110,35 @@ func TestDenyAllowsTheRest(t *testing.T) {
 		}
 	})
 }
+
+// TestDenyAnyDepth: a rule with **/ holds in every directory and travels with it.
+func TestDenyAnyDepth(t *testing.T) {
+	eachBackend(t, func(t *testing.T, opt Options) {
+		opt.AllowSymlinkCreation = true
+		opt.Protect = RecommendedProtect()
+		opt.Deny = []string{"**/.env"}
+		w := newWorld(t)
+		d := mustOpen(t, w.root, opt).View(Limits{}).Root()
+		must(t, d.MkdirAll("p/q/.git", 0))
+		must(t, d.MkdirAll("made/hooks", 0))
+		must(t, writeTo(d, "p/q/.git/HEAD", "x"))
+		must(t, writeTo(d, "p/hooks", "not a repository"))
+		must(t, writeTo(d, "p/.environment", "x"))
+		for what, err := range map[string]error{
+			"hook":              d.Mkdir("p/q/.git/hooks", 0),
+			"hook at the top":   d.MkdirAll(".git/hooks", 0),
+			"config":            writeTo(d, "p/q/.git/config", "x"),
+			"move .git":         d.Rename("p/q/.git", d, "p/q/g"),
+			"move one in":       d.Rename("made", d, "p/.git"),
+			"link one in":       d.Symlink("made", "d/.git"),
+			"link one in, deep": d.Symlink("../../made", "p/q/.git/hooks"),
+			"env":               writeTo(d, "p/q/.env", "x"),
+			"env at the top":    writeTo(d, ".env", "x"),
+			"rename to env":     d.Rename("inside.txt", d, "d/.env"),
+		} {
+			wantErr(t, what, err, ErrDenied)
+		}
+		must(t, d.Rename("p", d, "p2")) // takes its repository along
+		wantErr(t, "after the move", writeTo(d, "p2/q/.git/config", "x"), ErrDenied)
+	})
+}

@@ -19,10 +19,11 @@ type Options struct {
 	AllowSymlinkCreation bool
 	// Deny names paths inside, relative to the folder and slash separated, that can
 	// neither be read nor changed, with everything below them. They are matched on
-	// the resolved file and hold before it exists.
+	// the resolved file and hold before it exists. "**/" in front means at any depth;
+	// there are no other patterns.
 	Deny []string
 	// Protect names paths inside that can be read but not changed, created,
-	// replaced or moved (for instance .git/hooks and .git/config).
+	// replaced or moved. See RecommendedProtect.
 	Protect []string
 
 	portable bool // tests: use only the methods of os.Root

@@ -22,6 +22,8 @@ func TestOpenRefuses(t *testing.T) {
 		"deny empty":        {dir, Options{Deny: []string{""}}},
 		"protect all":       {dir, Options{Protect: []string{"."}}},
 		"protect by dotdot": {dir, Options{Protect: []string{"a/../.."}}},
+		"protect anything":  {dir, Options{Protect: []string{"**/"}}},
+		"pattern":           {dir, Options{Protect: []string{"a/*.txt"}}},
 	} {
 		if g, err := Open(c.dir, c.opt); err == nil {
 			g.Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/bladehost/bladehost/host/caps/fs"
 	"github.com/bladehost/bladehost/host/internal/engine/wasi"
+	"github.com/bladehost/bladehost/host/internal/engine/wasi/wasitest"
 )
 
 func TestSignatures(t *testing.T) {
@@ -427,4 +429,71 @@ func BenchmarkReset(b *testing.B) {
 	for b.Loop() {
 		p.s.Reset()
 	}
+}
+
+// TestTransferObeysContext: a huge write stops after a chunk, a small one is not cut.
+func TestTransferObeysContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var out countWriter
+	p := newPuppet(t, wasi.Config{Stdout: writerFunc(func(b []byte) (int, error) { cancel(); return out.Write(b) })})
+	p.ctx = wasitest.WithState(ctx, p.s)
+	for i := range uint32(1024) {
+		p.mod.Memory().WriteUint32Le(i*8, 0)
+		p.mod.Memory().WriteUint32Le(i*8+4, page)
+	}
+	p.want(0, "fd_write", 1, 0, 3, 16384)
+	if out != 3*page || p.u32(16384) != 3*page {
+		t.Errorf("small: %d written, %d said", out, p.u32(16384))
+	}
+	out = 0
+	p.want(0, "fd_write", 1, 0, 1024, 16384)
+	if out != 4<<20 || p.u32(16384) != 4<<20 {
+		t.Errorf("large: %d written, %d said", out, p.u32(16384))
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// FuzzCalls calls host functions in a random order with random arguments over random
+// memory. Whatever comes, the answer is an errno and nothing outside the folder changes.
+func FuzzCalls(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
+	f.Add([]byte("path_open\x03\x00\x00\x00fd_readdir\x03\x00\x00"))
+	p := newPuppet(f, wasi.Config{
+		Args: []string{"a"}, Env: []string{"b=c"}, Stdin: strings.NewReader("stdin"),
+		Sleep: func(context.Context, time.Duration) {},
+	})
+	var names []string
+	for name := range p.sigs {
+		if name != "proc_exit" {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	values := []uint64{0, 1, 2, 3, 4, 5, 8, 16, 48, 512, 600, page - 1, page, 1 << 31, 1<<32 - 1, allRights, 1 << 40, 1<<64 - 1}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		p.t = t
+		p.s.Reset()
+		p.view.Renew()
+		p.mod.Memory().Write(0, make([]byte, page))
+		p.mod.Memory().WriteString(512, "a/../b")
+		p.mod.Memory().Write(0, in[:min(len(in), 512)])
+		for i := 0; i < len(in); {
+			name := names[int(in[i])%len(names)]
+			i++
+			args := make([]uint64, len(p.sigs[name].Params))
+			for j := range args {
+				if i < len(in) {
+					args[j] = values[int(in[i])%len(values)]
+					i++
+				}
+			}
+			p.call(name, args...)
+		}
+		if n := p.s.OpenFiles(); n > 64 {
+			t.Errorf("%d files open", n)
+		}
+	})
 }

@@ -14,6 +14,9 @@ const maxVectors = 1024
 // maxTransfer bounds the bytes of one read or write; the rest is a short count.
 const maxTransfer = math.MaxInt32
 
+// maxChunk is how much is moved between two looks at the context.
+const maxChunk = 4 << 20
+
 // vectors calls f with each buffer of the list at parameters i and i+1 until f is
 // short or fails, and returns the sum. After some bytes an error is a short count.
 func (c *call) vectors(i int, f func(b []byte) (int, Errno)) (uint32, Errno) {
@@ -30,26 +33,30 @@ func (c *call) vectors(i int, f func(b []byte) (int, Errno)) (uint32, Errno) {
 			return 0, e
 		}
 	}
-	total := 0
-	for at := 0; at < len(list) && total < maxTransfer; at += 8 {
+	total, look := 0, maxChunk
+	for at := 0; at < len(list); at += 8 {
 		b, e := c.bytes(get32(list[at:]), get32(list[at+4:]))
-		if e == 0 {
-			if len(b) == 0 {
-				continue
-			}
-			b = b[:min(len(b), maxTransfer-total)]
-			var k int
-			k, e = f(b)
-			total += k
-			if k < len(b) && e == 0 {
-				break
-			}
-		}
 		if e != 0 {
-			if total > 0 {
-				break
-			}
 			return 0, e
+		}
+		b = b[:min(len(b), maxTransfer-total)]
+		for len(b) > 0 {
+			chunk := b[:min(len(b), maxChunk)]
+			n, e := f(chunk)
+			total += n
+			switch {
+			case e != 0 && total == 0:
+				return 0, e
+			case e != 0, n < len(chunk):
+				return uint32(total), ErrnoSuccess
+			}
+			b = b[n:]
+			if total >= look {
+				if c.ctx.Err() != nil {
+					return uint32(total), ErrnoSuccess
+				}
+				look = total + maxChunk
+			}
 		}
 	}
 	return uint32(total), ErrnoSuccess
@@ -241,11 +248,12 @@ func (c *call) withFile(r rights, f func(*fs.File) error) Errno {
 func fdSync(c *call) Errno     { return c.flush(rightFdSync, (*fs.File).Sync) }
 func fdDatasync(c *call) Errno { return c.flush(rightFdDatasync, (*fs.File).Datasync) }
 
-// flush does nothing for stdio.
+// flush does nothing for stdio. It may wait for a disk.
 func (c *call) flush(r rights, f func(*fs.File) error) Errno {
 	if d, e := c.s.need(c.u32(0), r); e != 0 || d.stdio() {
 		return e
 	}
+	defer c.blocking()()
 	return c.withFile(r, f)
 }
 

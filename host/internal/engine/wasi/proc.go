@@ -140,16 +140,22 @@ func sockAny(c *call) Errno {
 // a guest cannot spin through its sleeps.
 const cancelSlice = time.Millisecond
 
+// blocking gives the guest's place back until the function it returns is called.
+func (c *call) blocking() (resume func()) {
+	if b := c.s.cfg.Blocking; b != nil {
+		if resume = b(); resume != nil {
+			return resume
+		}
+	}
+	return func() {}
+}
+
 // sleep waits for d or until the context ends, with the guest's place given back.
 func (c *call) sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	if b := c.s.cfg.Blocking; b != nil {
-		if resume := b(); resume != nil {
-			defer resume()
-		}
-	}
+	defer c.blocking()()
 	if c.ctx.Err() != nil {
 		time.Sleep(min(d, cancelSlice))
 		return
