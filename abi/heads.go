@@ -97,14 +97,14 @@ func (o *oneOrMore) UnmarshalJSON(b []byte) error {
 }
 
 // StreamReadHead is the head of stream.read. Max bounds the bytes of the answer;
-// 0 means as many as are there, up to MaxFrameBody.
+// 0 means MaxChunk, which no answer exceeds.
 type StreamReadHead struct {
 	Stream int64 `json:"stream"`
 	Max    int   `json:"max,omitempty"`
 }
 
-// StreamReadAnswer is the head of its answer, before the bytes. After EOF the
-// stream is closed.
+// StreamReadAnswer is the head of its answer, before the bytes. EOF says that
+// these are the last.
 type StreamReadAnswer struct {
 	EOF bool `json:"eof"`
 }
@@ -118,37 +118,26 @@ type StreamCloseHead struct {
 // ArtifactPutHead is the head of artifact.put, before the bytes. Name is for a
 // person and no path.
 type ArtifactPutHead struct {
-	Name     string `json:"name,omitempty"`
-	MimeType string `json:"mimeType,omitempty"`
+	Name string `json:"name,omitempty"`
 }
 
-// ArtifactInfo is the answer of artifact.put, and part of artifact.open's. The
-// handle is what another tool opens.
+// ArtifactInfo is the answer of artifact.put. The handle is what another tool
+// opens.
 type ArtifactInfo struct {
-	Handle   string `json:"handle"`
-	SHA256   string `json:"sha256"`
-	Bytes    int64  `json:"bytes"`
-	Name     string `json:"name,omitempty"`
-	MimeType string `json:"mimeType,omitempty"`
+	Handle string `json:"handle"`
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
 }
 
 // ArtifactOpenHead is the head of artifact.open.
 type ArtifactOpenHead struct {
 	Handle string `json:"handle"`
-	// Offset is the first byte to read.
-	Offset int64 `json:"offset,omitempty"`
 }
 
 // ArtifactOpenAnswer is its answer; stream.read reads the bytes.
 type ArtifactOpenAnswer struct {
-	ArtifactInfo
 	Stream int64 `json:"stream"`
-}
-
-// ConfigAnswer is the answer of config.get: the user's settings with the
-// schema's defaults, valid by the schema.
-type ConfigAnswer struct {
-	Config json.RawMessage `json:"config"`
+	Bytes  int64 `json:"bytes"`
 }
 
 // KVKeyHead is the head of kv.get and kv.delete.
@@ -218,12 +207,12 @@ type HostService struct {
 func HostServices() []HostService {
 	return []HostService{
 		{CallContext, "always", false, `{}`, `{"sessionId","messageId"?,"callId","tool","permissionMode","cwd"?,"roots":[…],"environment"?:{…},"allowDomains"?:[…],"metadata"?:{…},"deadlineUnixMs"?,"step"?}`},
-		{ArtifactPut, "always", false, `{"name"?,"mimeType"?} + content`, `{"handle","sha256","bytes","name"?,"mimeType"?}`},
-		{ArtifactOpen, "always", false, `{"handle","offset"?}`, `{"handle","sha256","bytes","name"?,"mimeType"?,"stream"}`},
+		{ArtifactPut, "always", false, `{"name"?} + content`, `{"handle","sha256","bytes"}`},
+		{ArtifactOpen, "always", false, `{"handle"}`, `{"stream","bytes"}`},
 		{StreamRead, "always", false, `{"stream","max"?}`, `{"eof"} + bytes`},
 		{StreamClose, "always", false, `{"stream"}`, `{}`},
 		{HTTPCall, "capabilities.http", true, `{"method"?,"url","headers"?:{…},"timeoutMs"?,"redirect"?,"stream"?} + body`, `{"status","headers":{…},"url","stream"?,"length"} + body`},
-		{ConfigGet, "config", false, `{}`, `{"config":{…}}`},
+		{ConfigGet, "config", false, `{}`, `{…}: the settings`},
 		{KVGet, "capabilities.kv", false, `{"key"}`, `{"found"} + value`},
 		{KVSet, "capabilities.kv", true, `{"key","ttlMs"?} + value`, `{}`},
 		{KVDelete, "capabilities.kv", true, `{"key"}`, `{"found"}`},

@@ -20,6 +20,10 @@ const (
 	MaxFrameHead = 256 << 10
 	// MaxFrameBody bounds the bytes behind it.
 	MaxFrameBody = 16 << 20
+	// MaxChunk bounds the bytes of one answer of stream.read, MaxStreams the open
+	// streams of one call.
+	MaxChunk   = 1 << 20
+	MaxStreams = 16
 	// MaxAnswers bounds the answers of call that wait to be taken.
 	MaxAnswers = 16
 	// MaxLog bounds what one call may log; what is over is dropped with one notice.

@@ -2,7 +2,6 @@ package pdk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -120,27 +119,19 @@ func (s *stream) fetch() {
 }
 
 func (s *stream) Close() error {
-	if s.id == 0 || s.err == io.EOF {
+	if s.id == 0 {
 		return nil
 	}
-	s.rest, s.err = nil, errors.New("the stream is closed")
-	err := callJSON(s.ctx, abi.StreamClose, abi.StreamCloseHead{Stream: s.id}, nil)
-	s.id = 0
-	return err
+	id := s.id
+	s.id, s.rest, s.err = 0, nil, errors.New("the stream is closed")
+	return callJSON(s.ctx, abi.StreamClose, abi.StreamCloseHead{Stream: id}, nil)
 }
 
 // Config reads the user's settings for the plugin into a value. The plugin must
 // have a schema in Plugin.Config; the host has validated the settings by it and
 // filled in its defaults.
 func Config(ctx context.Context, into any) error {
-	var a abi.ConfigAnswer
-	if err := callJSON(ctx, abi.ConfigGet, nil, &a); err != nil {
-		return err
-	}
-	if len(a.Config) == 0 {
-		a.Config = json.RawMessage("{}")
-	}
-	return decodeHead(abi.ConfigGet, a.Config, into)
+	return callJSON(ctx, abi.ConfigGet, nil, into)
 }
 
 // SecretExists reports whether the user granted the secret and it has a value.
@@ -190,8 +181,8 @@ func KVList(ctx context.Context, prefix, after string, limit int) (keys []string
 
 // PutArtifact stores bytes outside the model's context. The name is for a
 // person; the handle in the answer is for another tool.
-func PutArtifact(ctx context.Context, name, mimeType string, content []byte) (*abi.ArtifactInfo, error) {
-	head, _, err := CallService(ctx, abi.ArtifactPut, abi.ArtifactPutHead{Name: name, MimeType: mimeType}, content)
+func PutArtifact(ctx context.Context, name string, content []byte) (*abi.ArtifactInfo, error) {
+	head, _, err := CallService(ctx, abi.ArtifactPut, abi.ArtifactPutHead{Name: name}, content)
 	if err != nil {
 		return nil, err
 	}
@@ -202,13 +193,13 @@ func PutArtifact(ctx context.Context, name, mimeType string, content []byte) (*a
 	return &a, nil
 }
 
-// OpenArtifact reads an artifact from the offset on. The caller closes it.
-func OpenArtifact(ctx context.Context, handle string, offset int64) (*abi.ArtifactInfo, io.ReadCloser, error) {
+// OpenArtifact reads an artifact of size bytes. The caller closes it.
+func OpenArtifact(ctx context.Context, handle string) (content io.ReadCloser, size int64, err error) {
 	var a abi.ArtifactOpenAnswer
-	if err := callJSON(ctx, abi.ArtifactOpen, abi.ArtifactOpenHead{Handle: handle, Offset: offset}, &a); err != nil {
-		return nil, nil, err
+	if err := callJSON(ctx, abi.ArtifactOpen, abi.ArtifactOpenHead{Handle: handle}, &a); err != nil {
+		return nil, 0, err
 	}
-	return &a.ArtifactInfo, newStream(ctx, a.Stream, nil), nil
+	return newStream(ctx, a.Stream, nil), a.Bytes, nil
 }
 
 // Fence is the lease the call runs under; ok is false where there is none. A
