@@ -69,8 +69,8 @@ var guestWork = []struct {
 }
 
 func TestGoGuest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a Go program and compiles it twice")
+	if testing.Short() || raceEnabled {
+		t.Skip("compiles a Go program twice; nothing in it runs at once")
 	}
 	ctx := context.Background()
 	b := buildGuest(t)

@@ -2,5 +2,5 @@
 
 package wasmtest
 
-// raceEnabled: the race detector needs more address space than a limit allows.
+// raceEnabled: the race detector is slow and needs much address space.
 const raceEnabled = true
