@@ -3,6 +3,7 @@
 package fs
 
 import (
+	iofs "io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -84,7 +85,7 @@ func (posixBackend) open(p place, o OpenFlags, perm uint32) (*os.File, error) {
 func infoOf(st *unix.Stat_t) Info {
 	i := Info{
 		Dev: uint64(st.Dev), Ino: st.Ino, Nlink: uint64(st.Nlink), Size: st.Size, //nolint:unconvert // differs by system
-		Perm: fileMode(uint32(st.Mode)),
+		Perm: iofs.FileMode(st.Mode) & iofs.ModePerm,
 		Atim: st.Atim.Nano(), Mtim: st.Mtim.Nano(), Ctim: st.Ctim.Nano(),
 	}
 	switch st.Mode & unix.S_IFMT {

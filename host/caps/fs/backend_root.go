@@ -205,12 +205,12 @@ func (g *Grant) rootByPath(f *os.File, rel string) (*os.Root, error) {
 	return r, nil
 }
 
+func (rootBackend) dirReader() dirReader { return goDir{} }
+
 // goDir reads directory entries through os.File.
 type goDir struct{}
 
-func (*goDir) reset() {}
-
-func (*goDir) next(f *os.File) ([]DirEntry, error) {
+func (goDir) next(f *os.File) ([]DirEntry, error) {
 	list, err := f.ReadDir(256)
 	if err != nil && err != io.EOF {
 		return nil, err

@@ -174,4 +174,11 @@ type backend interface {
 	link(from, to place) error
 	symlink(target string, p place) error
 	setTimes(p place, atim, mtim TimeSet) error
+	dirReader() dirReader
+}
+
+// dirReader reads an open directory in batches; an empty one is the end. "." and ".."
+// may be among the entries, an inode of 0 or TypeOther means that it has to be looked up.
+type dirReader interface {
+	next(f *os.File) ([]DirEntry, error)
 }

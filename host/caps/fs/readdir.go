@@ -1,9 +1,6 @@
 package fs
 
-import (
-	"io"
-	iofs "io/fs"
-)
+import "io"
 
 // keepEntries bounds how many entries of a directory are remembered for going back.
 const keepEntries = 16 << 10
@@ -14,7 +11,7 @@ type listing struct {
 	entries []DirEntry
 	first   uint64
 	end     bool
-	raw     rawDir
+	raw     dirReader
 }
 
 // ReadDir returns up to n entries from cookie on; none means the end. Cookie 0 starts
@@ -61,7 +58,9 @@ func (f *File) rewind() error {
 		return err
 	}
 	f.list = listing{raw: f.list.raw}
-	f.list.raw.reset()
+	if f.list.raw == nil {
+		f.list.raw = f.v.g.be.dirReader()
+	}
 	f.add(DirEntry{Name: ".", Ino: st.Ino, Type: TypeDir})
 	f.add(DirEntry{Name: "..", Ino: st.Ino, Type: TypeDir})
 	return nil
@@ -119,6 +118,3 @@ func (f *File) denied() (func(string) bool, error) {
 	}
 	return func(name string) bool { return r.check(joinRel(dir, name), accRead) != nil }, nil
 }
-
-// fileMode makes the permission bits of a raw mode.
-func fileMode(m uint32) iofs.FileMode { return iofs.FileMode(m) & iofs.ModePerm }

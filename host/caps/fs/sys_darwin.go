@@ -80,4 +80,4 @@ func setFileTimes(f *os.File, atim, mtim TimeSet) error {
 
 func datasync(f *os.File) error { return f.Sync() }
 
-type rawDir struct{ goDir }
+func (posixBackend) dirReader() dirReader { return goDir{} }

@@ -146,13 +146,13 @@ func datasync(f *os.File) error {
 	return retry(func() error { return unix.Fdatasync(int(f.Fd())) })
 }
 
+func (posixBackend) dirReader() dirReader { return &rawDir{} }
+
 // rawDir reads directory entries straight from the kernel, with their inode numbers
 // and without a stat for each.
 type rawDir struct {
 	buf []byte
 }
-
-func (r *rawDir) reset() {}
 
 func (r *rawDir) next(f *os.File) ([]DirEntry, error) {
 	if r.buf == nil {

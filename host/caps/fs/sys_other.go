@@ -92,5 +92,3 @@ func osErrno(e syscall.Errno) Errno {
 	}
 	return 0
 }
-
-type rawDir struct{ goDir }

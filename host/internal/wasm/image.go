@@ -28,9 +28,10 @@ const storedMagic = "bladewm\x01"
 //	u32 number of segments | for each: u32 offset, u32 length, content
 //
 // Numbers are little-endian. The form is private to this package and version.
+// Info.Customs is left out: FindCustom reads them from the input.
 func Marshal(m *Module) ([]byte, error) {
-	head := *m
-	head.Bytes, head.Image = nil, nil
+	head, info := *m, *m.Info
+	head.Bytes, head.Image, head.Info, info.Customs = nil, nil, &info, nil
 	meta, err := json.Marshal(&head)
 	if err != nil {
 		return nil, fmt.Errorf("marshal module: %w", err)

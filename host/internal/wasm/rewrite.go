@@ -20,8 +20,9 @@ const (
 	RefillName  = "refill"
 	// ReservedPrefix begins every added export.
 	ReservedPrefix = "__blade_"
-	// FuelExport is the exported i64 that checks count down. It begins at zero,
-	// so that the first check asks the host.
+	// FuelExport is the exported i64 that checks count down, by about one for
+	// each machine instruction. It begins at zero, so that the first check asks
+	// the host. A good slice to add is 1,000,000: half a millisecond at most.
 	FuelExport = ReservedPrefix + "fuel"
 	// DepthExport is the exported i64 with the call depth that is left.
 	DepthExport = ReservedPrefix + "depth"
@@ -36,8 +37,8 @@ type Options struct {
 	// MemoryPages is the most the memory may grow to, in pages of 64 KiB
 	// (65,535). A module that begins above it is refused.
 	MemoryPages int
-	// TableEntries is the most a table may grow to (100,000); a table that
-	// begins larger keeps its initial size.
+	// TableEntries is the most a table may grow to (100,000, at most 4,194,303);
+	// a table that begins larger keeps its initial size.
 	TableEntries int
 	// Depth is how deep calls may nest, in units (100,000). A call of a function
 	// that can call itself, directly or through others, takes one unit, and one
@@ -51,6 +52,9 @@ type Options struct {
 	Keep []string
 }
 
+// maxTable is the most entries a table may grow to. It is a mask.
+const maxTable = 1<<22 - 1
+
 // withDefaults returns o with each unset field filled in.
 func (o Options) withDefaults() Options {
 	o.Limits = o.Limits.withDefaults()
@@ -60,6 +64,7 @@ func (o Options) withDefaults() Options {
 	if o.TableEntries <= 0 {
 		o.TableEntries = 100_000
 	}
+	o.TableEntries = min(o.TableEntries, maxTable)
 	if o.Depth <= 0 {
 		o.Depth = 100_000
 	}

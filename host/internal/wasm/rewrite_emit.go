@@ -4,6 +4,7 @@ package wasm
 const (
 	opI64LtS     = 0x53
 	opI64Sub     = 0x7d
+	opI64And     = 0x83
 	opI64ShrU    = 0x88
 	opI64ExtendU = 0xad
 )
@@ -62,13 +63,18 @@ func (w *rewriter) emitExit(o []byte) []byte {
 }
 
 // bulkCharge pays for an operation whose length is on top of the stack: one
-// unit for each 32 bytes or each table entry.
+// unit for each 32 bytes or each table entry. A table.grow that asks for more
+// than any table may have only fails, in no time; it must not take four billion
+// units each time, or fuel would in the end wrap around.
 func (w *rewriter) bulkCharge(o []byte, in *instr, local uint32) []byte {
 	o = appendU32(append(o, opLocalTee), local)
 	o = appendU32(append(o, opGlobalGet), w.fuel)
 	o = append(appendU32(append(o, opLocalGet), local), opI64ExtendU)
-	if in.sub <= miscMemoryFill {
+	switch {
+	case in.sub <= miscMemoryFill:
 		o = append(o, opI64Const, 5, opI64ShrU)
+	case in.sub == miscTableGrow:
+		o = append(appendS64(append(o, opI64Const), maxTable), opI64And)
 	}
 	o = append(o, opI64Sub)
 	o = appendU32(append(o, opGlobalSet), w.fuel)

@@ -88,7 +88,7 @@ func TestRewriteShapes(t *testing.T) {
 		{"a fill pays by its length", [][]byte{fn(opI32Const, 0, opI32Const, 0, opI32Const, 9, opMisc, miscMemoryFill, 0)},
 			cat(raw(1, 1, 0x7f), checked(4), raw(opI32Const, 0, opI32Const, 0, opI32Const, 9), raw(opLocalTee, 0, opGlobalGet, 1, opLocalGet, 0, 0xad, opI64Const, 5, 0x88, 0x7d, opGlobalSet, 1, opGlobalGet, 1, opI64Const, 0, 0x53, opIf, typeVoid, opCall, 0, opEnd), raw(opMisc, miscMemoryFill, 0, opEnd))},
 		{"table operations pay by entries", [][]byte{fn(opRefNull, 0x70, opI32Const, 9, opMisc, miscTableGrow, 0, opDrop)},
-			cat(raw(1, 1, 0x7f), checked(4), raw(opRefNull, 0x70, opI32Const, 9), raw(opLocalTee, 0, opGlobalGet, 1, opLocalGet, 0, 0xad, 0x7d, opGlobalSet, 1, opGlobalGet, 1, opI64Const, 0, 0x53, opIf, typeVoid, opCall, 0, opEnd), raw(opMisc, miscTableGrow, 0, opDrop, opEnd))},
+			cat(raw(1, 1, 0x7f), checked(4), raw(opRefNull, 0x70, opI32Const, 9), raw(opLocalTee, 0, opGlobalGet, 1, opLocalGet, 0, 0xad, opI64Const, 0xff, 0xff, 0xff, 0x01, 0x83, 0x7d, opGlobalSet, 1, opGlobalGet, 1, opI64Const, 0, 0x53, opIf, typeVoid, opCall, 0, opEnd), raw(opMisc, miscTableGrow, 0, opDrop, opEnd))},
 		{"numbers become as short as can be", [][]byte{fn(opI32Const, 0x85, 0x80, 0, opDrop, opI32Const, 0x80, 0, 0x28, 0x82, 0, 0x81, 0, opDrop)},
 			raw(0, opI32Const, 5, opDrop, opI32Const, 0, 0x28, 2, 1, opDrop, opEnd)},
 		{"long numbers in br_table and call_indirect", [][]byte{fn(opI32Const, 0, opBrTable, 0x81, 0, 0x80, 0, 0x80, 0), empty},

@@ -28,12 +28,35 @@ func RemoveCustom(b []byte, name string) ([]byte, error) {
 	return replaceCustom(b, name, nil)
 }
 
-func replaceCustom(b []byte, name string, sec []byte) ([]byte, error) {
+// FindCustom is [Info.Custom] without a scan: it reads nothing but the frames
+// of the sections. The payload shares memory with b.
+func FindCustom(b []byte, name string) (payload []byte, n int, err error) {
+	sections, err := frames(b)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, s := range sections {
+		if s.id != secCustom || s.name != name {
+			continue
+		}
+		if n++; n == 1 {
+			payload = s.body.of(b)
+		}
+	}
+	return payload, n, nil
+}
+
+// frames finds the sections of a module that was scanned under limits which are
+// not known here.
+func frames(b []byte) ([]section, error) {
 	if err := checkHeader(b); err != nil {
 		return nil, err
 	}
-	// b has passed Scan under limits that are not known here.
-	sections, err := split(b, Limits{Customs: math.MaxInt, NameBytes: math.MaxInt})
+	return split(b, Limits{Customs: math.MaxInt, NameBytes: math.MaxInt})
+}
+
+func replaceCustom(b []byte, name string, sec []byte) ([]byte, error) {
+	sections, err := frames(b)
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,24 @@ func TestSetCustomRefuses(t *testing.T) {
 	}
 }
 
+func TestFindCustom(t *testing.T) {
+	b := full()
+	info, err := Scan(b, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"first", "middle", "last", "none"} {
+		want, n := info.Custom(name)
+		got, k, err := FindCustom(b, name)
+		if err != nil || k != n || !bytes.Equal(got, want) {
+			t.Errorf("%s: got %q, %d, %v, want %q, %d", name, got, k, err, want, n)
+		}
+	}
+	if _, _, err := FindCustom([]byte("no"), "x"); ReasonOf(err) != NotWasm {
+		t.Errorf("got %v", err)
+	}
+}
+
 // FuzzSetCustom: the payload comes back, every other section stays as it is.
 func FuzzSetCustom(f *testing.F) {
 	f.Add(full(), "first", []byte("payload"))

@@ -127,9 +127,11 @@ func (v *verifier) lengthPaid(pos, end int, local uint32) int {
 	if p < 0 {
 		return -1
 	}
-	inBytes := false
+	inBytes, masked := false, false
 	if q := v.sequence(p, end, []byte{opI64Const, 5, 0x88}); q >= 0 {
 		p, inBytes = q, true
+	} else if q := v.sequence(p, end, []byte{opI64Const, 0xff, 0xff, 0xff, 0x01, 0x83}); q >= 0 {
+		p, masked = q, true
 	}
 	if p = v.sequence(p, end, v.setFuel); p < 0 {
 		return -1
@@ -140,7 +142,7 @@ func (v *verifier) lengthPaid(pos, end int, local uint32) int {
 	var in instr
 	r := newReader(v.b, p, end, "code")
 	r.next(&in, &v.lim)
-	if r.err != nil || !bulky(&in) || inBytes != (in.sub <= miscMemoryFill) {
+	if r.err != nil || !bulky(&in) || inBytes != (in.sub <= miscMemoryFill) || masked != (in.sub == miscTableGrow) {
 		v.fail(p, "a length is paid for without an operation")
 		return -1
 	}

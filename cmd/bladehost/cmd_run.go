@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host"
+)
+
+func runCommand(a *app) *cobra.Command {
+	var f hostFlags
+	c := &cobra.Command{
+		Use:   "run [PLUGIN] TOOL [INPUT]",
+		Short: "Run one tool and print its result",
+		Long: `Run one tool and print what a model would read to standard output.
+
+PLUGIN is a plugin's source folder, a .wasm file, or the name of an installed
+plugin (blade-tool-…). Without it, TOOL is looked for among the built-in tools
+and the installed plugins. INPUT is a JSON object, @FILE, or - for standard
+input; without it standard input is read if it is not a terminal.
+
+Typing the command approves the call; folders are granted with --allow-read and
+--allow-write. With --json the session's events are written, a line each, the
+last is the result.`,
+		Example: `  bladehost run ./plugins/blade-tool-hash Hash '{"path":"go.mod"}' --allow-read .
+  echo '{"a":[1,2]}' | bladehost run blade-tool-jq Jq '{"query":".a[]","json":{"a":[1,2]}}'`,
+		Args: rangeArgs(1, 3),
+		RunE: func(c *cobra.Command, args []string) error { return a.runTool(c.Context(), f, args) },
+	}
+	f.add(c.Flags())
+	return c
+}
+
+func (f *hostFlags) add(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.allowRead, "allow-read", nil, "let plugins read this `folder` (may be repeated)")
+	fs.StringArrayVar(&f.allowWrite, "allow-write", nil, "let plugins read and write this `folder` (may be repeated)")
+	fs.StringArrayVar(&f.roots, "root", nil, "workspace `folder` of the built-in tools (may be repeated)")
+	fs.StringVar(&f.timeout, "timeout", "", "stop a tool after this `duration` (default 10m)")
+	fs.StringVar(&f.memoryLimit, "memory-limit", "", "memory of a plugin, as a `size` such as 64MiB (default 256MiB)")
+	fs.StringVar(&f.mode, "mode", "", "permission `mode`: default, autoEdit, yolo or plan")
+}
+
+// runTool is the command run.
+func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
+	ref, name, rest, err := splitRun(args)
+	if err != nil {
+		return err
+	}
+	input, err := a.input(rest)
+	if err != nil {
+		return err
+	}
+	opt, err := a.sessionOptions(f)
+	if err != nil {
+		return err
+	}
+	grants, err := openGrants(f)
+	if err != nil {
+		return err
+	}
+	defer closeGrants(grants)
+	h, err := a.newHost(f)
+	if err != nil {
+		return err
+	}
+	defer closeHost(h)
+	plugins, err := a.pluginsFor(ctx, h, ref, name)
+	if err != nil {
+		return err
+	}
+	for _, p := range plugins {
+		opt.Plugins = append(opt.Plugins, host.Attachment{Plugin: p, Grants: host.Grants{Folders: grants}})
+	}
+	if a.json {
+		opt.Events = func(e host.Event) { writeJSON(a.out, e) }
+		opt.ExtendedEvents = true
+	}
+	s, err := h.NewSession(opt)
+	if err != nil {
+		return err
+	}
+	x := s.Start(ctx, host.Call{Tool: name, Input: input, Approved: true})
+	bar := a.newProgress(name)
+	for y := range x.Yields() {
+		bar.show(y)
+	}
+	bar.close()
+	r, err := x.Result()
+	if err != nil {
+		return err
+	}
+	return a.printResult(r)
+}
+
+// printResult writes a success to standard output and a failure to standard
+// error. With --json the event said it all.
+func (a *app) printResult(r *abi.Result) error {
+	if r.IsError() {
+		if a.json {
+			return &toldError{exitOf(r.Error.Code, r.Error.Type)}
+		}
+		return r.Error
+	}
+	if a.json {
+		return nil
+	}
+	if p, ok := r.Metadata["resultArtifactPath"].(string); ok {
+		a.note("the result is large; the whole of it is in %s", p)
+	}
+	text := string(r.Model)
+	var s string
+	if json.Unmarshal(r.Model, &s) == nil {
+		text = s
+		if a.outTTY {
+			text = printable(s)
+		}
+	}
+	_, err := io.WriteString(a.out, text+"\n")
+	if err != nil {
+		return abi.NewError(abi.CodeIO, "the result cannot be written: %v", err)
+	}
+	return nil
+}
+
+// splitRun tells PLUGIN, TOOL and INPUT apart.
+func splitRun(args []string) (plugin, name string, rest []string, err error) {
+	if isPluginRef(args[0]) {
+		if len(args) < 2 {
+			return "", "", nil, usage("%s is a plugin; name one of its tools too: bladehost run %s TOOL [INPUT] (bladehost tools %s lists them)", args[0], args[0], args[0])
+		}
+		return args[0], args[1], args[2:], nil
+	}
+	if len(args) > 2 {
+		return "", "", nil, usage("%q is neither a plugin's folder, a .wasm file nor blade-tool-…, so it names a tool, and a tool takes one INPUT", args[0])
+	}
+	return "", args[0], args[1:], nil
+}
+
+// isPluginRef reports whether an argument names a plugin rather than a tool.
+func isPluginRef(s string) bool {
+	return s == "." || s == ".." || strings.ContainsRune(s, '/') || strings.ContainsRune(s, filepath.Separator) ||
+		strings.HasSuffix(s, ".wasm") || abi.ValidPackageName(s)
+}
+
+// input is the call's input: the argument, a file, standard input, or nothing.
+func (a *app) input(rest []string) (json.RawMessage, error) {
+	if len(rest) == 0 {
+		if a.inTTY {
+			return json.RawMessage("{}"), nil
+		}
+		return a.readInput("-")
+	}
+	switch s := rest[0]; {
+	case s == "-":
+		return a.readInput("-")
+	case strings.HasPrefix(s, "@"):
+		return a.readInput(s[1:])
+	default:
+		return json.RawMessage(s), nil
+	}
+}
+
+func (a *app) readInput(name string) (json.RawMessage, error) {
+	r := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, abi.NewError(abi.CodeIO, "the input file: %v", err)
+		}
+		defer func() { _ = f.Close() }() // read only
+		r = f
+	}
+	b, err := io.ReadAll(io.LimitReader(r, abi.MaxInput+1))
+	if err != nil {
+		return nil, abi.NewError(abi.CodeIO, "the input cannot be read: %v", err)
+	}
+	if len(b) > abi.MaxInput {
+		return nil, abi.NewError(abi.CodeArgumentsInvalid, "the input has more than %d MiB", abi.MaxInput>>20)
+	}
+	if strings.TrimSpace(string(b)) == "" {
+		return json.RawMessage("{}"), nil
+	}
+	return b, nil
+}

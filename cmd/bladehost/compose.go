@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host"
+	capfs "github.com/bladehost/bladehost/host/caps/fs"
+	"github.com/bladehost/bladehost/host/policy"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// hostFlags are the flags of every command that runs tools.
+type hostFlags struct {
+	allowRead, allowWrite []string
+	roots                 []string
+	timeout               string
+	memoryLimit           string
+	mode                  string
+}
+
+// newHost makes the host of this process: the one place where the parts are put
+// together.
+func (a *app) newHost(f hostFlags) (*host.Host, error) {
+	p, err := a.places()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := parseSize(f.memoryLimit)
+	if err != nil {
+		return nil, err
+	}
+	h, err := host.New(host.Options{
+		Builtins:    builtins(),
+		CacheDir:    p.compiled(),
+		ArtifactDir: filepath.Join(p.state, "artifacts"),
+		MemoryLimit: limit,
+		Log:         a.logger(),
+	})
+	if err != nil && abi.CodeOf(err) == "" {
+		return nil, abi.NewError(abi.CodeIO, "%v", err).Because(err)
+	}
+	return h, err
+}
+
+// logger shows warnings of plugins on a terminal, and everything with --verbose.
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelError
+	if a.verbose {
+		level = slog.LevelDebug - 4
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
+		if at.Value.Kind() == slog.KindString {
+			at.Value = slog.StringValue(printable(at.Value.String()))
+		}
+		return at
+	}}))
+}
+
+// closeHost ends the host; what still cleans up gets the clean-up budget again.
+func closeHost(h *host.Host) {
+	ctx, cancel := context.WithTimeout(context.Background(), abi.CleanupTime)
+	defer cancel()
+	_ = h.Close(ctx) // the process ends anyway
+}
+
+// openGrants opens the granted folders. A folder that may be written may be read.
+func openGrants(f hostFlags) (list []*capfs.Grant, err error) {
+	defer func() {
+		if err != nil {
+			closeGrants(list)
+		}
+	}()
+	for _, g := range []struct {
+		dirs     []string
+		readOnly bool
+		flag     string
+	}{{f.allowWrite, false, "--allow-write"}, {f.allowRead, true, "--allow-read"}} {
+		for _, dir := range g.dirs {
+			grant, err := capfs.Open(dir, capfs.Options{ReadOnly: g.readOnly})
+			if err != nil {
+				return list, abi.NewError(abi.CodeOptions, "%s %s: %v", g.flag, dir, err).Because(err)
+			}
+			list = append(list, grant)
+		}
+	}
+	return list, nil
+}
+
+func closeGrants(list []*capfs.Grant) {
+	for _, g := range list {
+		_ = g.Close() // nothing is written any more
+	}
+}
+
+// sessionOptions are the options that the flags of run and session share.
+func (a *app) sessionOptions(f hostFlags) (host.SessionOptions, error) {
+	var o host.SessionOptions
+	mode, err := policy.ParseMode(f.mode)
+	if err != nil {
+		return o, err
+	}
+	o.Mode = mode
+	if f.timeout != "" {
+		d, err := time.ParseDuration(f.timeout)
+		if err != nil || d < time.Millisecond {
+			return o, usage("--timeout %s: give a duration such as 30s or 500ms", f.timeout)
+		}
+		o.ToolTimeout = d.Truncate(time.Millisecond)
+	}
+	fsFacet := &abi.FilesystemFacet{Roots: []string{}}
+	for _, r := range f.roots {
+		abs, err := filepath.Abs(r)
+		if err != nil {
+			return o, abi.NewError(abi.CodeIO, "--root %s: %v", r, err)
+		}
+		if fi, err := os.Stat(abs); err != nil || !fi.IsDir() {
+			return o, usage("--root %s is not a folder", r)
+		}
+		fsFacet.Roots = append(fsFacet.Roots, abs)
+	}
+	if cwd, err := os.Getwd(); err == nil {
+		fsFacet.Cwd = cwd
+	}
+	o.Context.Capabilities = &abi.ContextCapabilities{Filesystem: fsFacet}
+	return o, nil
+}
+
+// builtins are the native tools.
+func builtins() []tool.Tool { return nil }

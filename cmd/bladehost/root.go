@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// app is what the commands share. It is made once a process and holds no state
+// of a particular command.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+	// inTTY, outTTY and errTTY say which streams are a terminal.
+	inTTY, outTTY, errTTY bool
+
+	json    bool
+	verbose bool
+}
+
+// start runs the command line of the process.
+func start(args []string) int {
+	a := &app{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
+		inTTY: term.IsTerminal(int(os.Stdin.Fd())), outTTY: term.IsTerminal(int(os.Stdout.Fd())), errTTY: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	return a.run(ctx, args)
+}
+
+// withSignals cancels the context at the first SIGINT or SIGTERM, with the
+// signal as the cause's detail, and ends the process at the second.
+func withSignals(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := make(chan os.Signal, 2)
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	var seen atomic.Bool
+	done := make(chan struct{})
+	go func() { // ends with stop
+		for {
+			select {
+			case s := <-c:
+				if seen.Swap(true) {
+					os.Exit(signalExit(s))
+				}
+				cancel(&tool.CancelError{Reason: abi.CancelRequest, Detail: s.String()})
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(c); close(done); cancel(nil) }
+}
+
+func signalExit(s os.Signal) int {
+	if s == syscall.SIGTERM {
+		return exitTerminated
+	}
+	return exitInterrupted
+}
+
+// run executes one command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		a.report(err)
+	}
+	return exitCode(ctx, err)
+}
+
+// rootCommand is the one list of verbs.
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "bladehost",
+		Short: "Run AI-agent tools, sandboxed",
+		Long: `bladehost runs the tools of AI agents: WebAssembly plugins called blade-tool-…,
+each in a sandbox of its own, and the built-in tools, under one policy.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+	}
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "write machine-readable JSON to standard output")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "show what plugins log, on standard error")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%v; see %s --help", err, c.CommandPath())
+	})
+	for _, make := range commands() {
+		root.AddCommand(make(a))
+	}
+	return root
+}
+
+func usage(format string, args ...any) *abi.Error { return abi.NewError(abi.CodeUsage, format, args...) }
+
+// exactArgs is cobra.ExactArgs with an error of ours.
+func exactArgs(n int) cobra.PositionalArgs { return rangeArgs(n, n) }
+
+func rangeArgs(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		return usage("%s was given %d arguments; usage: %s", c.CommandPath(), len(args), c.UseLine())
+	}
+}
+
+// report tells a person what went wrong, on standard error.
+func (a *app) report(err error) {
+	var told *toldError
+	if errors.As(err, &told) {
+		return
+	}
+	e := abi.AsError(err)
+	if e.Code == "" && strings.HasPrefix(e.Message, "unknown command") {
+		e = usage("%s", e.Message)
+	}
+	if a.json {
+		writeJSON(a.err, map[string]any{"error": e})
+		return
+	}
+	line := e.Message
+	if e.Code != "" {
+		line += " [" + string(e.Code) + "]"
+	}
+	_, _ = fmt.Fprintf(a.err, "%s %s\n", a.paint(a.errTTY, red, "error:"), printable(line)) // nobody left to tell
+}
+
+// toldError is a failure that the command has shown already: it only sets the
+// exit code.
+type toldError struct{ code int }
+
+func (e *toldError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
