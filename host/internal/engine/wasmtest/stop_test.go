@@ -15,7 +15,7 @@ import (
 // by the depth of its calls.
 var endless = map[string]error{
 	"loop": errFuel, "nested": errFuel, "conditional": errFuel, "table_loop": errFuel, "values_loop": errFuel,
-	"tree": errFuel, "self_tree": errFuel, "ladder": errFuel, "leaves": errFuel, "fill": errFuel, "grow": errFuel,
+	"tree": errFuel, "self_tree": errFuel, "ladder": errFuel, "leaves": errFuel, "fill": errFuel, "grow": errFuel, "grow_table": errFuel,
 	"down": errDepth, "ping": errDepth, "indirect": errDepth, "wide": errDepth,
 }
 

@@ -68,6 +68,10 @@
   (func (export "grow")
     (loop $l (drop (memory.grow (i32.const 1))) (br $l)))
 
+  ;; Fails each time, and must not take four billion units for it.
+  (func (export "grow_table")
+    (loop $l (drop (table.grow 0 (ref.null func) (i32.const -1))) (br $l)))
+
   ;; Recursion that never returns.
   (func $down (export "down") (call $down))
   (func $ping (export "ping") (call $pong))
