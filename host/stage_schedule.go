@@ -132,6 +132,10 @@ func Suggest(typed string, names []string) []string {
 	return out
 }
 
+// Similar reports whether two names differ by one letter, or only in what looks
+// alike, so that a person may take one for the other.
+func Similar(a, b string) bool { return distance(a, b) <= 1 }
+
 // distance is the edit distance of two short texts.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {

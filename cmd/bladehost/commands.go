@@ -6,6 +6,12 @@ import "github.com/spf13/cobra"
 func commands() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		runCommand,
+		toolsCommand,
+		inspectCommand,
+		installCommand,
+		listCommand,
+		removeCommand,
+		buildCommand,
 		versionCommand,
 	}
 }

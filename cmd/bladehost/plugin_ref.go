@@ -2,35 +2,114 @@ package main
 
 import (
 	"context"
-	"os"
+	"strings"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host"
+	"github.com/bladehost/bladehost/host/store"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
-// pluginsFor loads the plugin that ref names, or, without one, the installed
-// plugins that have the tool.
-func (a *app) pluginsFor(ctx context.Context, h *host.Host, ref, name string) ([]*host.Plugin, error) {
-	if ref == "" {
-		return nil, nil
-	}
-	b, err := a.moduleOf(ctx, ref)
+func (a *app) store() (*store.Store, error) {
+	p, err := a.places()
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.LoadPlugin(b, host.PluginOptions{Trust: tool.TrustWorkspace, Origin: ref})
+	return store.Open(p.data), nil
+}
+
+func (a *app) installedModule(name string) ([]byte, error) {
+	s, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.Get(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.Module(e)
+}
+
+// pluginsFor loads the plugin that ref names, or, without one, the installed
+// plugin that has the tool.
+func (a *app) pluginsFor(ctx context.Context, h *host.Host, ref, name string) ([]*host.Plugin, error) {
+	if ref == "" {
+		found, err := a.installedWith(name)
+		if err != nil || found == "" {
+			return nil, err
+		}
+		ref = found
+	}
+	p, err := a.loadPlugin(ctx, h, ref)
 	if err != nil {
 		return nil, err
 	}
 	return []*host.Plugin{p}, nil
 }
 
-// moduleOf reads the module that ref names.
-func (a *app) moduleOf(_ context.Context, ref string) ([]byte, error) {
-	b, err := os.ReadFile(ref)
+// loadPlugin loads what the user named or installed: trust workspace.
+func (a *app) loadPlugin(ctx context.Context, h *host.Host, ref string) (*host.Plugin, error) {
+	b, err := a.moduleOf(ctx, h, ref)
 	if err != nil {
-		return nil, abi.NewError(abi.CodeIO, "%v", err)
+		return nil, err
 	}
-	return b, nil
+	p, err := h.LoadPlugin(b, host.PluginOptions{Trust: tool.TrustWorkspace, Origin: ref})
+	if err != nil {
+		e := abi.AsError(err)
+		return nil, abi.NewError(e.Code, "%s: %s", ref, e.Message).Because(err)
+	}
+	return p, nil
+}
+
+// installedWith is the installed plugin that has the tool or alias, or "". A name
+// that is nobody's gets suggestions from all of them; one that is built in is
+// not looked for.
+func (a *app) installedWith(name string) (string, error) {
+	var known []string
+	for _, t := range builtins() {
+		if t.Spec().Name == name || contains(t.Spec().Aliases, name) {
+			return "", nil
+		}
+		known = append(known, t.Spec().Name)
+	}
+	s, err := a.store()
+	if err != nil {
+		return "", err
+	}
+	list, err := s.List()
+	if err != nil {
+		return "", err
+	}
+	var owners []string
+	for _, e := range list {
+		for _, n := range e.ToolNames() {
+			if n == name {
+				owners = append(owners, e.Name)
+			}
+			known = append(known, n)
+		}
+	}
+	switch len(owners) {
+	case 1:
+		return owners[0], nil
+	case 0:
+		return "", notFound(name, known)
+	}
+	return "", abi.NewError(abi.CodeNameTaken, "several installed plugins have a tool %s: %s; name the plugin: bladehost run %s %s", name, strings.Join(owners, ", "), owners[0], name)
+}
+
+func notFound(name string, known []string) *abi.Error {
+	if near := host.Suggest(name, known); len(near) > 0 {
+		return abi.NewError(abi.CodeToolNotFound, "there is no tool %q; did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return abi.NewError(abi.CodeToolNotFound, "there is no tool %q; bladehost tools lists those there are", name)
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
 }

@@ -50,18 +50,30 @@ func writeJSON(w io.Writer, v any) {
 }
 
 // table writes rows in columns.
-func (a *app) table(head []string, rows [][]string) {
-	w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, strings.Join(head, "\t"))
-	for _, r := range rows {
+func (a *app) table(head []string, rows [][]string) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	for _, r := range append([][]string{head}, rows...) {
 		for i := range r {
 			r[i] = strings.ReplaceAll(printable(r[i]), "\n", " ")
 		}
-		_, _ = fmt.Fprintln(w, strings.Join(r, "\t"))
+		_, _ = w.Write([]byte(strings.Join(r, "\t") + "\n")) // a Builder takes everything
 	}
 	_ = w.Flush()
+	return a.text(b.String())
 }
 
+// text writes a command's result.
+func (a *app) text(s string) error {
+	if _, err := io.WriteString(a.out, s); err != nil {
+		return abi.NewError(abi.CodeIO, "the output cannot be written: %v", err)
+	}
+	return nil
+}
+
+func (a *app) line(s string) error { return a.text(s + "\n") }
+
+// note tells a person something beside the result.
 func (a *app) note(format string, args ...any) {
-	_, _ = fmt.Fprintln(a.err, printable(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintln(a.err, printable(fmt.Sprintf(format, args...))) // nobody left to tell
 }

@@ -109,7 +109,9 @@ each in a sandbox of its own, and the built-in tools, under one policy.`,
 	return root
 }
 
-func usage(format string, args ...any) *abi.Error { return abi.NewError(abi.CodeUsage, format, args...) }
+func usage(format string, args ...any) *abi.Error {
+	return abi.NewError(abi.CodeUsage, format, args...)
+}
 
 // exactArgs is cobra.ExactArgs with an error of ours.
 func exactArgs(n int) cobra.PositionalArgs { return rangeArgs(n, n) }

@@ -333,3 +333,20 @@ func syncDir(dir string) error {
 	}
 	return nil
 }
+
+// ToolNames are the names and aliases of the plugin's tools, sorted.
+func (e *Entry) ToolNames() []string {
+	var list []struct {
+		Name    string   `json:"name"`
+		Aliases []string `json:"aliases"`
+	}
+	if json.Unmarshal(e.Definitions, &list) != nil {
+		return nil
+	}
+	var out []string
+	for _, t := range list {
+		out = append(append(out, t.Name), t.Aliases...)
+	}
+	sort.Strings(out)
+	return out
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host"
+)
+
+func buildCommand(a *app) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "build DIR|FILE.wasm [-o FILE]",
+		Short: "Build a plugin, or add the manifest to a ready module",
+		Long: `Build the Go plugin in DIR, or take a ready module of any language, ask it once
+for its manifest and write it with the manifest section that every other command
+reads. Without -o the file is NAME.wasm in the current folder, NAME being the
+last part of the plugin's name.`,
+		Args: exactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.build(c.Context(), args[0], out) },
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "write the plugin to this `file`")
+	return c
+}
+
+func (a *app) build(ctx context.Context, ref, out string) error {
+	h, err := a.newHost(hostFlags{})
+	if err != nil {
+		return err
+	}
+	defer closeHost(h)
+	var module []byte
+	if fi, e := os.Stat(ref); e == nil && fi.IsDir() {
+		module, err = a.buildFolder(ctx, h, ref)
+	} else {
+		module, err = a.moduleOf(ctx, h, ref)
+		if err == nil {
+			module, err = addManifest(ctx, h, module)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	info, err := host.Inspect(module)
+	if err != nil {
+		return err
+	}
+	if info.Problem != nil {
+		return info.Problem
+	}
+	if out == "" {
+		out = defaultName(info.Manifest.Name)
+	}
+	if err := writeNew(out, module); err != nil {
+		return abi.NewError(abi.CodeIO, "%s cannot be written: %v", out, err)
+	}
+	if a.json {
+		writeJSON(a.out, map[string]any{"file": out, "name": info.Manifest.Name, "version": info.Manifest.Version, "sha256": info.Digest, "size": info.Size})
+		return nil
+	}
+	a.note("%s %s: %s, sha256 %s", info.Manifest.Name, info.Manifest.Version, sizeText(int64(info.Size)), info.Digest)
+	return a.line(out)
+}
+
+func defaultName(plugin string) string {
+	if i := strings.LastIndexByte(plugin, '/'); i >= 0 {
+		plugin = plugin[i+1:]
+	}
+	return filepath.Base(plugin) + ".wasm"
+}
