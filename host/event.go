@@ -70,6 +70,10 @@ type Event struct {
 	Subtype   string          `json:"subtype,omitempty"`
 	Message   string          `json:"message,omitempty"`
 	Code      string          `json:"code,omitempty"`
+
+	// Notice marks progress that the host itself added, about an effect that it
+	// refused: it is in no Execution's yields. It is not part of the JSON.
+	Notice bool `json:"-"`
 }
 
 // field says what a member of an event must be: its JSON kind ('"', '0', '{',
@@ -208,8 +212,8 @@ func checkValues(e *Event) error {
 	return nil
 }
 
-// yieldEvent is the event of a yield.
-func yieldEvent(y abi.Yield) (Event, bool) {
+// YieldEvent is the event of a yield, without the ids of its call.
+func YieldEvent(y abi.Yield) (Event, bool) {
 	switch {
 	case y.Kind == abi.YieldProgress:
 		return Event{Type: EventToolProgress, Progress: &y}, true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/internal/engine"
+	"github.com/bladehost/bladehost/host/internal/strictjson"
 	"github.com/bladehost/bladehost/host/internal/wasm"
 )
 
@@ -73,3 +74,13 @@ func WithManifest(module []byte, manifest json.RawMessage) ([]byte, error) {
 
 // ParseManifest reads a manifest and refuses one that is not valid.
 func ParseManifest(raw json.RawMessage) (*abi.Manifest, error) { return engine.ParseManifest(raw) }
+
+// StrictObject reads the members of a JSON object that came from outside: no
+// duplicate keys, no invalid UTF-8, nothing behind it.
+func StrictObject(b []byte) (map[string]json.RawMessage, error) {
+	if err := strictjson.CheckObject(b); err != nil {
+		return nil, err
+	}
+	var m map[string]json.RawMessage
+	return m, json.Unmarshal(b, &m)
+}

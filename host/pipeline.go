@@ -116,9 +116,18 @@ func (s *Session) newRun(ctx context.Context, c Call, b *batch) *run {
 		c.ID = newID("call")
 	}
 	r := &run{s: s, call: c, b: b, begun: now(), executionID: newID("exec"), interrupt: abi.InterruptCancel}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, callIDKey{}, c.ID))
 	r.x = &Execution{id: c.ID, cancel: r.cancel, queue: newYieldQueue(), done: make(chan struct{})}
 	return r
+}
+
+type callIDKey struct{}
+
+// CallID is the id of the call that a context handed to a handler, a service or
+// a hook belongs to, or "".
+func CallID(ctx context.Context) string {
+	id, _ := ctx.Value(callIDKey{}).(string)
+	return id
 }
 
 // execute takes the call through all stages.

@@ -33,7 +33,7 @@ func (r *run) yield(ctx context.Context, y abi.Yield, idle func() func()) error 
 	if y.Kind == abi.YieldEffect {
 		r.effects = append(r.effects, *y.Effect)
 	}
-	if e, ok := yieldEvent(y); ok {
+	if e, ok := YieldEvent(y); ok {
 		r.emit(e)
 	}
 	r.out.Unlock()
@@ -130,7 +130,7 @@ func (r *run) refuseEffect(e *abi.Effect, why string) {
 	r.out.Lock()
 	defer r.out.Unlock()
 	if !r.over {
-		r.emit(Event{Type: EventToolProgress, Progress: &notice})
+		r.emit(Event{Type: EventToolProgress, Progress: &notice, Notice: true})
 	}
 }
 

@@ -12,6 +12,7 @@ func commands() []func(*app) *cobra.Command {
 		listCommand,
 		removeCommand,
 		buildCommand,
+		sessionCommand,
 		versionCommand,
 	}
 }

@@ -40,3 +40,11 @@ func (a *app) places() (places, error) {
 
 // compiled is the folder of compiled plugins.
 func (p places) compiled() string { return filepath.Join(p.cache, "compiled") }
+
+func absPath(p string) (string, error) {
+	abs, err := filepath.Abs(p)
+	if err != nil {
+		return "", abi.NewError(abi.CodeIO, "%s: %v", p, err)
+	}
+	return abs, nil
+}
