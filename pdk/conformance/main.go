@@ -157,19 +157,33 @@ func callContext(ctx context.Context, _ none) (contextOut, error) {
 	return contextOut{info.Tool, info.SessionID != "", info.CallID != "", info.Mode != "", len(info.Roots)}, nil
 }
 
-// cancelled yields once and then works until it is told to stop.
-func cancelled(ctx context.Context, _ none, call *pdk.Call) (*pdk.Result, error) {
+type cancelledIn struct {
+	Sleep bool `json:"sleep,omitempty" jsonschema:"Sleep instead of working."`
+}
+
+// cancelled yields once and then works, or sleeps, until it is told to stop.
+func cancelled(ctx context.Context, in cancelledIn, call *pdk.Call) (*pdk.Result, error) {
 	if err := call.Message("started", nil); err != nil {
 		return nil, err
 	}
+	if in.Sleep {
+		derived, stop := context.WithCancel(ctx)
+		defer stop()
+		<-derived.Done()
+		return nil, stopped(derived)
+	}
 	for ctx.Err() == nil {
 	}
+	return nil, stopped(ctx)
+}
+
+func stopped(ctx context.Context) error {
 	reason := abi.CancelNone
 	var c *pdk.CancelError
 	if errors.As(context.Cause(ctx), &c) {
 		reason = c.Reason
 	}
-	return nil, pdk.Errorf("cancelled", "stopped as told").With(map[string]int{"reason": int(reason)})
+	return pdk.Errorf("cancelled", "stopped as told").With(map[string]int{"reason": int(reason)})
 }
 
 // deadline says whether there is one that is still to come.
@@ -239,7 +253,7 @@ func plugin() pdk.Plugin {
 			pdk.Define(withEcho(spec("Service", "Calls one service.")), service),
 			pdk.Define(withEcho(spec("Parallel", "Calls the echo service many times at once.")), parallel),
 			pdk.Define(spec("Context", "Says what it knows about the call."), callContext),
-			pdk.DefineStream(spec("Cancelled", "Works until it is cancelled."), cancelled),
+			pdk.DefineStream(spec("Cancelled", "Works or sleeps until it is cancelled."), cancelled),
 			pdk.Define(spec("Deadline", "Says whether there is a deadline."), deadline),
 			pdk.Define(spec("Panic", "Panics."), panics),
 			pdk.Define(spec("Log", "Logs lines."), logs),
