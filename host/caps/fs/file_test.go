@@ -323,6 +323,10 @@ func TestReadDirCookies(t *testing.T) {
 		if err != nil || len(again) != count+3 {
 			t.Errorf("after a change: %d, %v", len(again), err)
 		}
+		fresh := open(t, d, "many", OpenFlags{Directory: true})
+		if list, err := fresh.ReadDir(2, 1); err != nil || len(list) != 1 || list[0].Name == "." || list[0].Name == ".." {
+			t.Errorf("a first cookie that is not 0: %v, %v", list, err)
+		}
 		_, err = f.ReadDir(1<<40, 1)
 		wantErr(t, "unknown cookie", err, EINVAL)
 		_, err = f.ReadDir(math.MaxUint64, 1)

@@ -29,7 +29,7 @@ func (f *File) ReadDir(cookie uint64, n int) ([]DirEntry, error) {
 	if n <= 0 {
 		return nil, EINVAL
 	}
-	if cookie == 0 || cookie < f.list.first {
+	if cookie == 0 || cookie < f.list.first || f.list.raw == nil {
 		if err := f.rewind(); err != nil {
 			return nil, fail(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +37,8 @@ func TestBadPointers(t *testing.T) {
 	p.open(".", 2)
 	values := []uint64{0, 1, 3, 4, 16, page - 1, page, page + 1, 0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff}
 	n := 0
-	for name, sig := range p.sigs {
-		if name == "proc_exit" {
-			continue
-		}
+	for _, name := range p.names() {
+		sig := p.sigs[name]
 		args := make([]uint64, len(sig.Params))
 		for i := range sig.Params {
 			for _, v := range values {
@@ -465,13 +462,7 @@ func FuzzCalls(f *testing.F) {
 		Args: []string{"a"}, Env: []string{"b=c"}, Stdin: strings.NewReader("stdin"),
 		Sleep: func(context.Context, time.Duration) {},
 	})
-	var names []string
-	for name := range p.sigs {
-		if name != "proc_exit" {
-			names = append(names, name)
-		}
-	}
-	sort.Strings(names)
+	names := p.names()
 	values := []uint64{0, 1, 2, 3, 4, 5, 8, 16, 48, 512, 600, page - 1, page, 1 << 31, 1<<32 - 1, allRights, 1 << 40, 1<<64 - 1}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		p.t = t

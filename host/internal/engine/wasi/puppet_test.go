@@ -2,6 +2,7 @@ package wasi_test
 
 import (
 	"context"
+	"sort"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -68,6 +69,18 @@ func (p *puppet) want(e wasi.Errno, name string, args ...uint64) {
 	if got := p.call(name, args...); got != e {
 		p.t.Errorf("%s%v: errno %d, want %d", name, args, got, e)
 	}
+}
+
+// names are the functions that return, sorted.
+func (p *puppet) names() []string {
+	var names []string
+	for name := range p.sigs {
+		if name != "proc_exit" {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	return names
 }
 
 // str puts a string into memory and returns pointer and length.
