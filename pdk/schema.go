@@ -28,7 +28,7 @@ type Schemer interface {
 //	minimum maximum minLength maxLength minItems maxItems pattern format
 //
 // Values in enum and default are JSON of the field's type; for strings the
-// quotes are left out. Recursive types and channels, functions and complex
+// quotes are left out. The enum of a list is that of its items. Recursive types and channels, functions and complex
 // numbers have no schema.
 func SchemaOf[T any]() (json.RawMessage, error) {
 	t := reflect.TypeFor[T]()
@@ -209,7 +209,7 @@ func inferFields(s *schema, t reflect.Type, above []reflect.Type) error {
 			}
 			continue
 		}
-		if !f.IsExported() || name == "-" && options == "" {
+		if !f.IsExported() || f.Tag.Get("json") == "-" {
 			continue
 		}
 		if name == "" {
@@ -256,19 +256,23 @@ func (s *schema) tags(f reflect.StructField) error {
 		*into = &n
 	}
 	if v, ok := f.Tag.Lookup("default"); ok {
-		raw, err := s.literal(v)
+		raw, err := literal(v, f.Type)
 		if err != nil {
 			return err
 		}
 		s.Default = raw
 	}
 	if v, ok := f.Tag.Lookup("enum"); ok {
+		of, t := s, f.Type
+		if s.Type == "array" {
+			of, t = s.Items, t.Elem()
+		}
 		for part := range strings.SplitSeq(v, ",") {
-			raw, err := s.literal(part)
+			raw, err := literal(part, t)
 			if err != nil {
 				return err
 			}
-			s.Enum = append(s.Enum, raw)
+			of.Enum = append(of.Enum, raw)
 		}
 	}
 	if s.raw != nil && (s.Description != "" || s.Default != nil || s.Enum != nil) {
@@ -277,9 +281,12 @@ func (s *schema) tags(f reflect.StructField) error {
 	return nil
 }
 
-// literal is the JSON of a value written in a tag.
-func (s *schema) literal(v string) (json.RawMessage, error) {
-	if s.Type == "string" {
+// literal is the JSON of a value of type t written in a tag.
+func literal(v string, t reflect.Type) (json.RawMessage, error) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.String && t != numberType {
 		return abi.String(v), nil
 	}
 	if !json.Valid([]byte(v)) {

@@ -146,15 +146,10 @@ func (h *Host) execute(tool int, input []byte) *Outcome {
 		h.t.Errorf("pdktest: %s broke a rule of the ABI: %s", spec.Name, v)
 	}
 	out := &Outcome{t: h.t, tool: spec.Name, Yields: r.yields, Logs: r.logs, Status: r.status, Returned: r.result}
-	switch {
-	case r.rets == 0:
-		out.Result = abi.Failure(abi.NewError(abi.CodeGuestNoResult, "the tool returned without a result"))
+	if r.rets == 0 {
 		h.t.Errorf("pdktest: %s returned without a result", spec.Name)
-	case len(r.result) <= abi.MaxResult && strict(r.result) != nil:
-		out.Result = abi.Failure(abi.NewError(abi.CodeResultNotJSON, "the tool's answer is not strict JSON: %v", strict(r.result)))
-	default:
-		out.Result = abi.Publish(r.status, r.result)
 	}
+	out.Result = r.publish()
 	return out
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -263,6 +262,19 @@ func (r *run) Ret(status int32, b []byte) {
 	}
 }
 
+// publish is the result that a host makes of what ret got.
+func (r *run) publish() *abi.Result {
+	if r.rets == 0 {
+		return abi.Failure(abi.NewError(abi.CodeGuestNoResult, "the tool returned without a result"))
+	}
+	if len(r.result) <= abi.MaxResult {
+		if err := strict(r.result); err != nil {
+			return abi.Failure(abi.NewError(abi.CodeResultNotJSON, "the tool's answer is not strict JSON: %v", err))
+		}
+	}
+	return abi.Publish(r.status, r.result)
+}
+
 // Log records a line.
 func (r *run) Log(level int32, text string) {
 	r.mu.Lock()
@@ -306,6 +318,3 @@ func (r *run) Deadline() int64 {
 	}
 	return max(0, time.Until(r.deadline).Milliseconds())
 }
-
-// String names the phase for a failing test's output.
-func (p phase) String() string { return fmt.Sprintf("phase %d", int(p)) }
