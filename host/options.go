@@ -1,9 +1,9 @@
 package host
 
 import (
-	"encoding/json"
 	"log/slog"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -131,11 +131,8 @@ const (
 // ToolTimeoutMs reads a toolTimeoutMs of a configuration text: a whole number
 // of milliseconds from 1 to 2147483647.
 func ToolTimeoutMs(text string) (time.Duration, error) {
-	var n json.Number
-	if json.Unmarshal([]byte(strings.TrimSpace(text)), &n) == nil {
-		if ms, err := n.Int64(); err == nil && ms >= 1 && ms <= maxTimeoutMs {
-			return time.Duration(ms) * time.Millisecond, nil
-		}
+	if ms, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil && ms >= 1 && ms <= maxTimeoutMs {
+		return time.Duration(ms) * time.Millisecond, nil
 	}
 	return 0, abi.NewError(abi.CodeOptions, "toolTimeoutMs is %s; it must be a whole number from 1 to %d", clip(text), maxTimeoutMs)
 }

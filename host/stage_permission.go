@@ -152,7 +152,7 @@ func (r *run) judgeMode() {
 		r.deny(policy.LayerMode, abi.NewError(abi.CodeDeniedMode, "%s may not run: %s", r.canonical(), why))
 		return
 	}
-	if says == tool.PermissionAsk && (r.allowed(policy.LayerRule) || r.allowed(policy.LayerHandler) || r.allowed(policy.LayerTool)) && !r.destructiveYolo() {
+	if says == tool.PermissionAsk && (r.allowed(policy.LayerRule) || r.allowed(policy.LayerHandler)) && !r.destructiveYolo() {
 		says, why = tool.PermissionAllow, "an earlier judge allows it"
 	}
 	r.decision.Add(policy.Step{Layer: policy.LayerMode, Says: says, Reason: why})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/internal/guesttest"
-	"github.com/bladehost/bladehost/host/internal/wasm"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -23,19 +22,25 @@ func conformance(t testing.TB, h *Host) *Plugin {
 
 func loadGuest(t testing.TB, h *Host, module []byte, opt PluginOptions) *Plugin {
 	t.Helper()
-	raw, err := h.Describe(t.Context(), module)
-	if err != nil {
-		t.Fatal(err)
-	}
-	module, err = wasm.SetCustom(module, abi.ManifestSection, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := h.LoadPlugin(module, opt)
+	p, err := h.LoadPlugin(signed(t, h, module), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// signed is a module with the manifest section of its own description.
+func signed(t testing.TB, h *Host, module []byte) []byte {
+	t.Helper()
+	raw, err := h.Describe(t.Context(), module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err = WithManifest(module, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
 }
 
 // echoService is the service x-echo of the vectors.
