@@ -66,7 +66,7 @@ func (posixBackend) open(p place, o OpenFlags, perm uint32) (*os.File, error) {
 	for _, x := range [...]struct {
 		on   bool
 		flag int
-	}{{o.Append, unix.O_APPEND}, {o.Create, unix.O_CREAT}, {o.Exclusive, unix.O_EXCL}, {o.Truncate, unix.O_TRUNC}, {o.Directory || p.slash, unix.O_DIRECTORY}} {
+	}{{o.Append, unix.O_APPEND}, {o.Create, unix.O_CREAT}, {o.Exclusive, unix.O_EXCL}, {o.Directory || p.slash, unix.O_DIRECTORY}} {
 		if x.on {
 			fl |= x.flag
 		}

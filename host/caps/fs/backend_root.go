@@ -48,7 +48,7 @@ func (rootBackend) open(p place, o OpenFlags, perm uint32) (*os.File, error) {
 	for _, x := range [...]struct {
 		on   bool
 		flag int
-	}{{o.Create, os.O_CREATE}, {o.Exclusive, os.O_EXCL}, {o.Truncate, os.O_TRUNC}} {
+	}{{o.Create, os.O_CREATE}, {o.Exclusive, os.O_EXCL}} {
 		if x.on {
 			fl |= x.flag
 		}

@@ -56,6 +56,8 @@ const (
 	ErrNotRegular
 	// ErrDenied: the path is protected by a rule of the grant.
 	ErrDenied
+	// ErrHardLinked: the file has other names, which may be outside of the grant.
+	ErrHardLinked
 	// ErrRevoked: the grant was revoked or closed.
 	ErrRevoked
 )
@@ -139,6 +141,8 @@ func (e Errno) info2() errnoInfo {
 		return errnoInfo{"not_regular", "not a regular file or directory", nil}
 	case ErrDenied:
 		return errnoInfo{"path_protected", "the path is protected", iofs.ErrPermission}
+	case ErrHardLinked:
+		return errnoInfo{"hard_linked", "the file has other names, perhaps outside the granted folder", iofs.ErrPermission}
 	case ErrRevoked:
 		return errnoInfo{"grant_revoked", "the grant was revoked", iofs.ErrClosed}
 	}

@@ -12,7 +12,7 @@ func TestErrno(t *testing.T) {
 	seen := map[string]Errno{}
 	for _, e := range []Errno{EACCES, EAGAIN, EBADF, EBUSY, EDQUOT, EEXIST, EFBIG, EINTR, EINVAL, EIO, EISDIR, ELOOP, EMLINK,
 		ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, ENOTEMPTY, ENOTSUP, EOVERFLOW, EPERM, EROFS, ESTALE,
-		ETXTBSY, EXDEV, ErrEscape, ErrOutside, ErrNotRegular, ErrDenied, ErrRevoked} {
+		ETXTBSY, EXDEV, ErrEscape, ErrOutside, ErrNotRegular, ErrDenied, ErrHardLinked, ErrRevoked} {
 		if prev, dup := seen[e.Code()]; dup || e.Code() == "unknown" || e.Error() == "" {
 			t.Errorf("%d: code %q also of %d", e, e.Code(), prev)
 		}

@@ -17,6 +17,10 @@ type Options struct {
 	// AllowSymlinkCreation lets users create symbolic links whose target stays
 	// inside the grant lexically. Off, Symlink fails with EPERM.
 	AllowSymlinkCreation bool
+	// RefuseHardLinked refuses to open files for writing in place that have more than one
+	// name (ErrHardLinked): the others may be outside of the grant, as in the store of a
+	// package manager. WriteAtomic still replaces such a file.
+	RefuseHardLinked bool
 	// Deny names paths inside, relative to the folder and slash separated, that can
 	// neither be read nor changed, with everything below them. They are matched on
 	// the resolved file and hold before it exists. "**/" in front means at any depth;

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -122,12 +123,12 @@ func TestRevoke(t *testing.T) {
 		must(t, err)
 		g.Revoke()
 		b := make([]byte, 1)
-		io := func(_ int, err error) error { return err }
+		only := func(_ int, err error) error { return err }
 		for name, err := range map[string]error{
-			"read":       io(f.Read(b)),
-			"pread":      io(f.ReadAt(b, 0)),
-			"write":      io(f.Write(b)),
-			"pwrite":     io(f.WriteAt(b, 0)),
+			"read":       only(f.Read(b)),
+			"pread":      only(f.ReadAt(b, 0)),
+			"write":      only(f.Write(b)),
+			"pwrite":     only(f.WriteAt(b, 0)),
 			"truncate":   f.Truncate(0),
 			"sync":       f.Sync(),
 			"stat file":  func() error { _, err := f.Stat(); return err }(),
@@ -206,4 +207,27 @@ func TestSet(t *testing.T) {
 			t.Errorf("%s: %+v, %v", path, got, err)
 		}
 	}
+}
+
+// TestRefuseHardLinked: a file whose other name is outside is not written in place.
+func TestRefuseHardLinked(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("link counts are not known")
+	}
+	eachBackend(t, func(t *testing.T, opt Options) {
+		w := newWorld(t)
+		must(t, os.Link(filepath.Join(w.outside, "secret.txt"), filepath.Join(w.root, "shared")))
+		opt.RefuseHardLinked = true
+		d := mustOpen(t, w.root, opt).View(Limits{}).Root()
+		wantErr(t, "write", writeTo(d, "shared", "x"), ErrHardLinked)
+		wantErr(t, "set size", d.Truncate("shared", 0), ErrHardLinked)
+		_, err := d.OpenFile("shared", OpenFlags{Truncate: true})
+		wantErr(t, "truncate", err, ErrHardLinked)
+		if s, err := readAll(d, "shared"); err != nil || s != "secret" {
+			t.Errorf("read: %q, %v", s, err)
+		}
+		must(t, d.WriteAtomic("shared", 0, func(w io.Writer) error { _, err := io.WriteString(w, "own"); return err }))
+		must(t, writeTo(d, "shared", "own now"))
+		w.untouched(t)
+	})
 }

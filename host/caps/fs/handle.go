@@ -161,6 +161,7 @@ func (h *handle) locate(path string, follow bool) (place, error) {
 }
 
 // backend is what differs between systems: operations on one place. Errors may be raw.
+// open leaves truncation to its caller, but opens for it.
 type backend interface {
 	openDir(p *place) error
 	open(p place, o OpenFlags, perm uint32) (*os.File, error)

@@ -120,6 +120,9 @@ func (d *Dir) openPlace(p place, o OpenFlags) (*File, error) {
 	if err == nil {
 		err = d.judgeOpened(h, st, p.slash, o)
 	}
+	if err == nil && o.Truncate {
+		err = h.Truncate(0) // only now is it known what was opened
+	}
 	if err != nil {
 		h.Close()
 		return nil, fail(err)
@@ -139,6 +142,8 @@ func (d *Dir) judgeOpened(h *os.File, st Info, slash bool, o OpenFlags) error {
 		return EISDIR
 	case st.IsRegular() && (slash || o.Directory):
 		return ENOTDIR
+	case d.v.g.opt.RefuseHardLinked && st.IsRegular() && st.Nlink > 1 && (o.Write || o.Truncate):
+		return ErrHardLinked
 	}
 	return d.v.g.allowDev(st.Dev, func() bool { return fileIsSpecial(h) })
 }

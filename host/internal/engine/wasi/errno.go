@@ -105,7 +105,7 @@ func errnoOf2(e fs.Errno) Errno {
 		return ErrnoNotsup
 	case fs.EOVERFLOW:
 		return ErrnoOverflow
-	case fs.EPERM, fs.ErrEscape, fs.ErrNotRegular, fs.ErrOutside:
+	case fs.EPERM, fs.ErrEscape, fs.ErrHardLinked, fs.ErrNotRegular, fs.ErrOutside:
 		return ErrnoPerm
 	case fs.ErrRevoked:
 		return ErrnoNotcapable

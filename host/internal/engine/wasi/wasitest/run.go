@@ -57,7 +57,7 @@ func (p *Program) Close(ctx context.Context) error { return p.r.Close(context.Wi
 
 // Run runs _start of a fresh instance in the world of cfg. The end of ctx stops the guest.
 func (p *Program) Run(ctx context.Context, cfg wasi.Config) Outcome {
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr capped
 	if cfg.Stdout == nil {
 		cfg.Stdout = &stdout
 	}
@@ -78,6 +78,19 @@ func (p *Program) Run(ctx context.Context, cfg wasi.Config) Outcome {
 		o.Err = err
 	}
 	return o
+}
+
+// maxOutput bounds what an Outcome keeps of a stream, in bytes.
+const maxOutput = 16 << 20
+
+// capped keeps output up to maxOutput; more is an error for the guest.
+type capped struct{ bytes.Buffer }
+
+func (c *capped) Write(b []byte) (int, error) {
+	if c.Len()+len(b) > maxOutput {
+		return 0, errors.New("too much output")
+	}
+	return c.Buffer.Write(b)
 }
 
 // Run compiles a module and runs it once.
