@@ -13,13 +13,14 @@
 // to its parent without following links by host name, and the last name is acted
 // on relative to the directory that was really opened. There is no
 // resolve-then-use. On Linux and macOS the last step is one *at system call, elsewhere
-// it is the method of os.Root of the same name.
+// it is the method of os.Root of the same name. Where Linux has openat2, the kernel
+// itself keeps the way to the directory beneath the root, in one call.
 //
 // Only regular files and directories can be opened. FIFOs, devices and sockets are
 // refused before open and, against races, again after it; nothing here blocks.
 //
-// What this package cannot see: hard links that were made before the grant to inodes
-// outside of it, and bind mounts below it (pseudo file systems such as /proc are
+// What this package cannot see: where the other names of a hard-linked file are
+// (Options.RefuseHardLinked refuses to write such a file in place), and bind mounts below it (pseudo file systems such as /proc are
 // refused there too). Directories that another program moves out of the grant while
 // they are open stay usable through their descriptor.
 //
