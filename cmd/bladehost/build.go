@@ -22,6 +22,15 @@ var buildEnv = []string{"PATH", "HOME", "TMPDIR", "GOPATH", "GOMODCACHE", "GOCAC
 
 // buildFolder compiles a Go plugin's folder and adds the manifest section.
 func (a *app) buildFolder(ctx context.Context, h *host.Host, dir string) ([]byte, error) {
+	b, err := a.compileFolder(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return addManifest(ctx, h, b)
+}
+
+// compileFolder compiles a Go plugin's folder to a module without a manifest.
+func (a *app) compileFolder(ctx context.Context, dir string) ([]byte, error) {
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 		return nil, abi.NewError(abi.CodeBuild, "%s is not the folder of a Go plugin: it has no go.mod. Name a folder with Go source, or a ready .wasm file", dir)
 	}
@@ -50,7 +59,7 @@ func (a *app) buildFolder(ctx context.Context, h *host.Host, dir string) ([]byte
 	if err != nil {
 		return nil, abi.NewError(abi.CodeBuild, "%s built, but there is no module: is it package main?", dir).Because(err)
 	}
-	return addManifest(ctx, h, b)
+	return b, nil
 }
 
 func (a *app) buildEnvironment() []string {

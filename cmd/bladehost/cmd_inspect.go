@@ -17,7 +17,10 @@ func inspectCommand(a *app) *cobra.Command {
 		Use:   "inspect FILE.wasm|PLUGIN",
 		Short: "Show what a plugin says about itself, without running it",
 		Args:  exactArgs(1),
-		RunE:  func(c *cobra.Command, args []string) error { return a.inspect(c.Context(), args[0]) },
+
+		ValidArgsFunction: a.completePlugins(1),
+
+		RunE: func(c *cobra.Command, args []string) error { return a.inspect(c.Context(), args[0]) },
 	}
 }
 

@@ -136,6 +136,9 @@ func removeCommand(a *app) *cobra.Command {
 		Use:   "remove PLUGIN",
 		Short: "Remove an installed plugin",
 		Args:  exactArgs(1),
+
+		ValidArgsFunction: a.completeInstalled,
+
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.store()
 			if err != nil {
@@ -166,7 +169,10 @@ func toolsCommand(a *app) *cobra.Command {
 		Use:   "tools [PLUGIN]",
 		Short: "List the tools of a plugin, or all there are",
 		Args:  rangeArgs(0, 1),
-		RunE:  func(c *cobra.Command, args []string) error { return a.tools(c.Context(), f, args) },
+
+		ValidArgsFunction: a.completePlugins(1),
+
+		RunE: func(c *cobra.Command, args []string) error { return a.tools(c.Context(), f, args) },
 	}
 	c.Flags().StringVar(&f.mode, "mode", "", "permission `mode` to show them for")
 	return c

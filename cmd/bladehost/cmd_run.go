@@ -32,8 +32,9 @@ Typing the command approves the call; folders are granted with --allow-read and
 last is the result.`,
 		Example: `  bladehost run ./plugins/blade-tool-hash Hash '{"path":"go.mod"}' --allow-read .
   echo '{"a":[1,2]}' | bladehost run blade-tool-jq Jq '{"query":".a[]","json":{"a":[1,2]}}'`,
-		Args: rangeArgs(1, 3),
-		RunE: func(c *cobra.Command, args []string) error { return a.runTool(c.Context(), f, args) },
+		Args:              rangeArgs(1, 3),
+		ValidArgsFunction: a.completeRun,
+		RunE:              func(c *cobra.Command, args []string) error { return a.runTool(c.Context(), f, args) },
 	}
 	f.add(c.Flags())
 	return c
@@ -97,7 +98,18 @@ func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if r.IsError() && r.Error.Code == abi.CodeToolNotFound && !a.json {
+		return notFound(name, ref, toolNames(s))
+	}
 	return a.printResult(r)
+}
+
+func toolNames(s *host.Session) []string {
+	var out []string
+	for _, t := range s.Tools() {
+		out = append(out, t.Name)
+	}
+	return out
 }
 
 // printResult writes a success to standard output and a failure to standard

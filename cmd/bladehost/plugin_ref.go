@@ -24,6 +24,9 @@ func (a *app) installedModule(name string) ([]byte, error) {
 		return nil, err
 	}
 	e, err := s.Get(name)
+	if abi.CodeOf(err) == abi.CodeNotInstalled {
+		return nil, a.notInstalled(name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -93,16 +96,36 @@ func (a *app) installedWith(name string) (string, error) {
 	case 1:
 		return owners[0], nil
 	case 0:
-		return "", notFound(name, known)
+		return "", notFound(name, "", known)
 	}
 	return "", abi.NewError(abi.CodeNameTaken, "several installed plugins have a tool %s: %s; name the plugin: bladehost run %s %s", name, strings.Join(owners, ", "), owners[0], name)
 }
 
-func notFound(name string, known []string) *abi.Error {
-	if near := host.Suggest(name, known); len(near) > 0 {
-		return abi.NewError(abi.CodeToolNotFound, "there is no tool %q; did you mean %s?", name, strings.Join(near, " or "))
+// notInstalled is the store's error with what was perhaps meant.
+func (a *app) notInstalled(name string) error {
+	var names []string
+	for _, e := range a.installedEntries() {
+		names = append(names, e.Name)
 	}
-	return abi.NewError(abi.CodeToolNotFound, "there is no tool %q; bladehost tools lists those there are", name)
+	switch near := didYouMean(name, names); {
+	case near != "":
+		return abi.NewError(abi.CodeNotInstalled, "%s is not installed%s", name, near)
+	case len(names) == 0:
+		return abi.NewError(abi.CodeNotInstalled, "%s is not installed; no plugin is. Install one with: bladehost install FILE.wasm", name)
+	}
+	return abi.NewError(abi.CodeNotInstalled, "%s is not installed; installed are %s", name, strings.Join(names, ", "))
+}
+
+// notFound is the error for a tool that neither the plugin ref nor, where that
+// is empty, anybody has.
+func notFound(name, ref string, known []string) *abi.Error {
+	if near := didYouMean(name, known); near != "" {
+		return abi.NewError(abi.CodeToolNotFound, "there is no tool %q%s", name, near)
+	}
+	if ref != "" {
+		return abi.NewError(abi.CodeToolNotFound, "%s has no tool %q; its tools are %s", ref, clip(name), strings.Join(known, ", "))
+	}
+	return abi.NewError(abi.CodeToolNotFound, "there is no tool %q; bladehost tools lists those there are", clip(name))
 }
 
 func contains(list []string, s string) bool {

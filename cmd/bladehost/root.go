@@ -96,7 +96,8 @@ func (a *app) rootCommand() *cobra.Command {
 each in a sandbox of its own, and the built-in tools, under one policy.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          knownVerb,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "write machine-readable JSON to standard output")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "show what plugins log, on standard error")
@@ -104,9 +105,42 @@ each in a sandbox of its own, and the built-in tools, under one policy.`,
 		return usage("%v; see %s --help", err, c.CommandPath())
 	})
 	for _, make := range commands() {
-		root.AddCommand(make(a))
+		c := make(a)
+		completeFlags(c)
+		root.AddCommand(c)
 	}
+	root.AddCommand(exitCodesTopic())
 	return root
+}
+
+// exitCodesTopic is a page of the help: a command that does nothing.
+func exitCodesTopic() *cobra.Command {
+	var text strings.Builder
+	text.WriteString("Every command ends with one of these exit codes:\n")
+	for _, d := range exitDocs {
+		fmt.Fprintf(&text, "\n  %3d  %s", d.Code, d.Meaning)
+	}
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: text.String()}
+}
+
+// knownVerb refuses a first word that is no verb, with what it may have meant.
+func knownVerb(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var verbs []string
+	for _, v := range c.Commands() {
+		if v.IsAvailableCommand() || v.Name() == "help" {
+			verbs = append(verbs, v.Name())
+		}
+	}
+	if isPluginRef(args[0]) {
+		return usage("%q is no command; did you mean: bladehost run %s TOOL [INPUT]?", args[0], args[0])
+	}
+	if near := didYouMean(args[0], verbs); near != "" {
+		return usage("%q is no command%s", args[0], near)
+	}
+	return usage("%q is no command; there are %s", args[0], strings.Join(verbs, ", "))
 }
 
 func usage(format string, args ...any) *abi.Error {
@@ -132,9 +166,6 @@ func (a *app) report(err error) {
 		return
 	}
 	e := abi.AsError(err)
-	if e.Code == "" && strings.HasPrefix(e.Message, "unknown command") {
-		e = usage("%s", e.Message)
-	}
 	if a.json {
 		writeJSON(a.err, map[string]any{"error": e})
 		return
