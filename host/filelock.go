@@ -32,21 +32,19 @@ func newFileLocks() *fileLocks { return &fileLocks{files: map[string]*fileLock{}
 // for each other, for at most wait each.
 func (l *fileLocks) acquire(ctx context.Context, paths []string, write bool, wait time.Duration) (release func(), err error) {
 	var held []string
-	release = func() {
+	unlock := func() {
 		for i := len(held) - 1; i >= 0; i-- {
 			l.unlock(held[i], write)
 		}
-		held = nil
 	}
 	for _, p := range paths {
 		if err := l.lock(ctx, p, write, wait); err != nil {
-			release()
+			unlock()
 			return nil, err
 		}
 		held = append(held, p)
 	}
-	var once sync.Once
-	return func() { once.Do(release) }, nil
+	return sync.OnceFunc(unlock), nil
 }
 
 func (l *fileLocks) lock(ctx context.Context, path string, write bool, wait time.Duration) error {
