@@ -14,8 +14,6 @@ import (
 	"sort"
 	"time"
 
-	"github.com/tetratelabs/wazero"
-
 	"github.com/bladehost/bladehost/host/internal/lockfile"
 )
 
@@ -31,7 +29,11 @@ type cacheDir struct {
 	max  int64
 }
 
-const indexName = "index.json"
+const (
+	// indexName is the list of digests, moduleName the rewritten module.
+	indexName  = "index.json"
+	moduleName = "module"
+)
 
 // index lists the digests of an entry's files by their path in the entry.
 type index struct {
@@ -48,46 +50,55 @@ func openCache(path string, limit int64) (*cacheDir, error) {
 	return &cacheDir{path: path, max: limit}, nil
 }
 
-// compileIn calls build with a folder for the runtime's cache. One process at a
-// time builds an entry; the others wait for it and then find it. It reports
-// whether the entry was there.
-func (c *cacheDir) compileIn(ctx context.Context, key string, build func(cache wazero.CompilationCache) error) (hit bool, err error) {
-	entry := filepath.Join(c.path, key)
-	if verifyEntry(entry) == nil {
-		return true, c.load(entry, build)
-	}
-	lock, err := lockfile.Acquire(ctx, entry+".lock")
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	if verifyEntry(entry) == nil {
-		return true, c.load(entry, build)
-	}
-	return false, c.make(entry, build)
+func (c *cacheDir) entry(key string) string { return filepath.Join(c.path, key) }
+
+// has says whether there is an entry, good or bad.
+func (c *cacheDir) has(key string) bool {
+	_, err := os.Stat(filepath.Join(c.entry(key), indexName))
+	return err == nil
 }
 
-// load uses an entry and notes the use for eviction.
-func (c *cacheDir) load(entry string, build func(wazero.CompilationCache) error) error {
+// open returns the rewritten module of an entry and the folder of its machine
+// code, if all of it is as it was written.
+func (c *cacheDir) open(key string) (module []byte, dir string, err error) {
+	dir = c.entry(key)
+	if module, err = readEntry(dir); err != nil {
+		return nil, "", err
+	}
 	now := time.Now()
-	_ = os.Chtimes(filepath.Join(entry, indexName), now, now) // only makes eviction worse
-	return withCache(entry, build)
+	_ = os.Chtimes(filepath.Join(dir, indexName), now, now) // for eviction; without it that is only worse
+	return module, dir, nil
 }
 
-// make compiles into a new folder and puts it in place whole. A process that
-// dies half-way leaves a folder that sweep removes.
-func (c *cacheDir) make(entry string, build func(wazero.CompilationCache) error) error {
+// lock lets one process at a time make an entry.
+func (c *cacheDir) lock(ctx context.Context, key string) (unlock func(), err error) {
+	l, err := lockfile.Acquire(ctx, c.entry(key)+".lock")
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = l.Release() }, nil // the end of the process would free it
+}
+
+// make lets build fill a new folder with machine code and return the rewritten
+// module, and puts the folder in place whole. A process that dies half-way leaves
+// a folder that sweep removes.
+func (c *cacheDir) make(key string, build func(dir string) ([]byte, error)) error {
 	tmp, err := os.MkdirTemp(c.path, "new-")
 	if err != nil {
 		return fmt.Errorf("make a cache entry: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	if err := withCache(tmp, build); err != nil {
+	module, err := build(tmp)
+	if err != nil {
 		return err
+	}
+	if err := os.WriteFile(filepath.Join(tmp, moduleName), module, 0o600); err != nil {
+		return fmt.Errorf("write a cache entry: %w", err)
 	}
 	if err := writeIndex(tmp); err != nil {
 		return fmt.Errorf("write a cache entry: %w", err)
 	}
+	entry := c.entry(key)
 	if err := os.RemoveAll(entry); err != nil {
 		return fmt.Errorf("replace a cache entry: %w", err)
 	}
@@ -98,25 +109,10 @@ func (c *cacheDir) make(entry string, build func(wazero.CompilationCache) error)
 	return nil
 }
 
-func withCache(dir string, build func(wazero.CompilationCache) error) error {
-	cache, err := wazero.NewCompilationCacheWithDir(dir)
-	if err != nil {
-		return fmt.Errorf("open the compile cache: %w", err)
-	}
-	return build(cache)
-}
-
 func writeIndex(dir string) error {
 	ix := index{Files: map[string]string{}}
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		sum, err := fileDigest(p)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, p)
+	err := walkEntry(dir, func(rel, path string) error {
+		sum, err := fileDigest(path)
 		ix.Files[rel] = sum
 		return err
 	})
@@ -130,18 +126,9 @@ func writeIndex(dir string) error {
 	return os.WriteFile(filepath.Join(dir, indexName), b, 0o600)
 }
 
-// verifyEntry is nil if the entry has exactly the files of its index, unchanged.
-func verifyEntry(dir string) error {
-	b, err := os.ReadFile(filepath.Join(dir, indexName))
-	if err != nil {
-		return err
-	}
-	var ix index
-	if err := json.Unmarshal(b, &ix); err != nil {
-		return err
-	}
-	seen := 0
-	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+// walkEntry calls f with all files of an entry but its index.
+func walkEntry(dir string, f func(rel, path string) error) error {
+	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == indexName {
 			return err
 		}
@@ -149,24 +136,46 @@ func verifyEntry(dir string) error {
 		if err != nil {
 			return err
 		}
-		want, ok := ix.Files[rel]
-		if !ok || !d.Type().IsRegular() {
-			return fmt.Errorf("%s is not in the index", rel)
+		if !d.Type().IsRegular() {
+			return fmt.Errorf("%s is not a file", rel)
 		}
-		got, err := fileDigest(p)
-		if err != nil {
+		return f(rel, p)
+	})
+}
+
+// readEntry returns the module of an entry that has exactly the files of its
+// index, unchanged.
+func readEntry(dir string) (module []byte, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, indexName))
+	if err != nil {
+		return nil, err
+	}
+	var ix index
+	if err := json.Unmarshal(b, &ix); err != nil {
+		return nil, err
+	}
+	seen := 0
+	err = walkEntry(dir, func(rel, path string) (err error) {
+		var got string
+		if rel == moduleName {
+			if module, err = os.ReadFile(path); err != nil {
+				return err
+			}
+			sum := sha256.Sum256(module)
+			got = hex.EncodeToString(sum[:])
+		} else if got, err = fileDigest(path); err != nil {
 			return err
 		}
-		if got != want {
+		if want, ok := ix.Files[rel]; !ok || got != want {
 			return fmt.Errorf("%s was changed", rel)
 		}
 		seen++
 		return nil
 	})
-	if err == nil && (seen != len(ix.Files) || seen == 0) {
+	if err == nil && (module == nil || seen != len(ix.Files)) {
 		err = errors.New("files are missing")
 	}
-	return err
+	return module, err
 }
 
 func fileDigest(path string) (string, error) {
@@ -186,44 +195,63 @@ func fileDigest(path string) (string, error) {
 // be before it is removed: far longer than any compile.
 const staleAfter = time.Hour
 
-// sweep removes left-over folders and the entries that were not used for the
-// longest time, until the rest fits. The entry keep stays. Failures only leave
-// the folder larger.
-func (c *cacheDir) sweep(keep string) {
+// item is one entry of the folder.
+type item struct {
+	path string
+	size int64
+	used time.Time
+}
+
+// entries are the finished entries, good or bad, the longest unused first.
+func (c *cacheDir) entries() (items []item) {
+	c.each(func(path string, _ fs.DirEntry) {
+		if fi, err := os.Stat(filepath.Join(path, indexName)); err == nil {
+			items = append(items, item{path, dirSize(path), fi.ModTime()})
+		}
+	})
+	sort.Slice(items, func(i, j int) bool { return items[i].used.Before(items[j].used) })
+	return items
+}
+
+// each calls f with the folders of the cache.
+func (c *cacheDir) each(f func(path string, d fs.DirEntry)) {
 	list, err := os.ReadDir(c.path)
 	if err != nil {
 		return
 	}
-	type item struct {
-		path string
-		size int64
-		used time.Time
-	}
-	var items []item
-	var total int64
 	for _, d := range list {
-		p := filepath.Join(c.path, d.Name())
-		if !d.IsDir() {
-			continue
+		if d.IsDir() {
+			f(filepath.Join(c.path, d.Name()), d)
 		}
-		it := item{path: p, size: dirSize(p)}
-		fi, err := os.Stat(filepath.Join(p, indexName))
-		if err != nil {
-			if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
-				_ = os.RemoveAll(p)
-			}
-			continue
-		}
-		it.used = fi.ModTime()
-		total += it.size
-		items = append(items, it)
 	}
-	sort.Slice(items, func(i, j int) bool { return items[i].used.Before(items[j].used) })
+}
+
+// sweep removes left-over folders and the entries that were not used for the
+// longest time, until the rest fits. The entry keep stays. Failures only leave
+// the folder larger.
+func (c *cacheDir) sweep(keep string) {
+	c.each(func(path string, d fs.DirEntry) {
+		if _, err := os.Stat(filepath.Join(path, indexName)); err == nil {
+			return
+		}
+		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
+			_ = os.RemoveAll(path)
+		}
+	})
+	var total int64
+	items := c.entries()
+	for _, it := range items {
+		total += it.size
+	}
 	for _, it := range items {
 		if total <= c.max {
 			return
 		}
 		if it.path != keep && os.RemoveAll(it.path) == nil {
+			if l, ok, err := lockfile.Try(it.path + ".lock"); err == nil && ok {
+				_ = os.Remove(it.path + ".lock")
+				_ = l.Release() // at worst two processes make the entry anew
+			}
 			total -= it.size
 		}
 	}

@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/bladehost/bladehost/abi"
 )
@@ -37,9 +39,21 @@ type Options struct {
 	// Interpreter runs without machine code: 30 to 40 times slower, for
 	// platforms without a compiler and for comparison.
 	Interpreter bool
+	// Reset forces how instances are put back after a call: ResetCopyOnWrite or
+	// ResetMemcpy. Empty takes the environment variable BLADEHOST_RESET, and what
+	// works here best without that.
+	Reset string
+	// Idle bounds the unused instances that a plugin keeps for each grant set; 0
+	// means DefaultIdle.
+	Idle int
+	// IdleTime is how long they are kept, to twice that; 0 means DefaultIdleTime.
+	IdleTime time.Duration
 	// Log takes what guests log and write to standard output and error. Nil
 	// drops it.
 	Log *slog.Logger
+
+	// level forces the level of all plugins, for tests.
+	level *level
 }
 
 // Engine holds what plugins share: the cache of compiled code and the gate on
@@ -49,6 +63,10 @@ type Engine struct {
 	log  *slog.Logger
 	gate *gate
 	dir  *cacheDir
+	// reset is how memory is put back.
+	reset *resetter
+	// noCompiler says why guests cannot run as machine code.
+	noCompiler func() error
 
 	mu      sync.Mutex
 	plugins map[*Plugin]struct{}
@@ -66,10 +84,11 @@ func New(opt Options) (*Engine, error) {
 	if opt.Running < 0 {
 		return nil, abi.NewError(abi.CodeOptions, "the number of running guests is %d; it must not be negative", opt.Running)
 	}
-	if opt.Running == 0 {
-		opt.Running = runtime.GOMAXPROCS(0)
+	if opt.Idle < 0 || opt.IdleTime < 0 {
+		return nil, abi.NewError(abi.CodeOptions, "the bounds of unused instances are %d and %v; they must not be negative", opt.Idle, opt.IdleTime)
 	}
-	e := &Engine{opt: opt, log: opt.Log, gate: newGate(opt.Running), plugins: map[*Plugin]struct{}{}}
+	opt = opt.withDefaults()
+	e := &Engine{opt: opt, log: opt.Log, gate: newGate(opt.Running), noCompiler: sync.OnceValue(tryCompiler), plugins: map[*Plugin]struct{}{}}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -80,25 +99,52 @@ func New(opt Options) (*Engine, error) {
 		}
 		e.dir = dir
 	}
+	reset, err := pickReset(opt.Reset)
+	if err != nil {
+		return nil, abi.NewError(abi.CodeOptions, "%v", err)
+	}
+	e.reset = reset
 	return e, nil
 }
+
+func (o Options) withDefaults() Options {
+	if o.Running == 0 {
+		o.Running = runtime.GOMAXPROCS(0)
+	}
+	if o.Idle == 0 {
+		o.Idle = DefaultIdle
+	}
+	if o.IdleTime == 0 {
+		o.IdleTime = DefaultIdleTime
+	}
+	if o.Reset == "" {
+		o.Reset = os.Getenv(resetEnv)
+	}
+	return o
+}
+
+// interpreter says that guests run without machine code, because it was asked for
+// or because there is no compiler for this machine.
+func (e *Engine) interpreter() bool { return e.opt.Interpreter || e.noCompiler() != nil }
 
 // Close ends all plugins of the engine. Running calls are stopped first.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
+	first := !e.closed
 	e.closed = true
 	list := make([]*Plugin, 0, len(e.plugins))
 	for p := range e.plugins {
 		list = append(list, p)
 	}
 	e.mu.Unlock()
-	var first error
+	var errs []error
 	for _, p := range list {
-		if err := p.Close(ctx); err != nil && first == nil {
-			first = err
-		}
+		errs = append(errs, p.Close(ctx))
 	}
-	return first
+	if first {
+		errs = append(errs, e.reset.close())
+	}
+	return errors.Join(errs...)
 }
 
 func (e *Engine) add(p *Plugin) error {

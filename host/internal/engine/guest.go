@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/tool"
@@ -14,6 +15,8 @@ type Guest struct {
 	index  int
 	spec   *abi.ToolSpec
 	writes bool
+	// last is the pool that the last call used.
+	last atomic.Pointer[pool]
 }
 
 // Lent says what besides files a session lends the guests of a plugin.
@@ -46,7 +49,29 @@ func (g *Guest) Plugin() *Plugin { return g.plugin }
 func (g *Guest) LentCanWrite() bool { return g.writes }
 
 // Warm compiles the plugin and prepares its instances.
-func (g *Guest) Warm(ctx context.Context) error { return g.plugin.pool(g.world).warm(ctx) }
+func (g *Guest) Warm(ctx context.Context) error {
+	if !g.plugin.enter() {
+		return closedError()
+	}
+	defer g.plugin.leave()
+	c, err := g.plugin.compile(ctx)
+	if err != nil {
+		return err
+	}
+	p := g.pool(c)
+	defer p.leave()
+	return p.warm(ctx)
+}
+
+// pool is where the tool's instances are, entered.
+func (g *Guest) pool(c *compiled) *pool {
+	if p := g.last.Load(); p != nil && p.enter() {
+		return p
+	}
+	p := g.plugin.pool(c, g.world)
+	g.last.Store(p)
+	return p
+}
 
 // Admit waits for a place among the running guests.
 func (g *Guest) Admit(ctx context.Context) (tool.Admission, error) {
@@ -73,23 +98,29 @@ func (g *Guest) Execute(ctx context.Context, call *tool.Call) (*abi.Result, erro
 		defer adm.Release()
 		a = adm.(*admission)
 	}
-	hit, err := g.compile(ctx, &a.place)
-	if err != nil {
-		return nil, err
+	if !g.plugin.enter() {
+		return nil, closedError()
 	}
-	res, err := g.plugin.pool(g.world).run(ctx, g.index, call, &a.place)
+	defer g.plugin.leave()
+	c := g.plugin.compiled.Load()
+	if c == nil {
+		// It may take seconds; other guests run meanwhile.
+		resume := a.place.pause(ctx)
+		var err error
+		if c, err = g.plugin.compile(ctx); err != nil {
+			return nil, err
+		}
+		resume()
+	}
+	p := g.pool(c)
+	defer p.leave()
+	res, err := p.run(ctx, g.index, call, &a.place)
 	if res != nil {
 		word := "miss"
-		if hit {
+		if c.hit {
 			word = "hit"
 		}
 		res.SetMeta("compile", word)
 	}
 	return res, err
-}
-
-// compile may take seconds the first time; other guests run meanwhile.
-func (g *Guest) compile(ctx context.Context, at *place) (bool, error) {
-	defer at.pause(ctx)()
-	return g.plugin.Compile(ctx)
 }

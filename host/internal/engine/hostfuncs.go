@@ -24,7 +24,11 @@ func hostModule(ctx context.Context, rt wazero.Runtime) error {
 	for name, sig := range abi.Imports() {
 		f := funcs[name]
 		b = b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, _ api.Module, stack []uint64) {
-			f(instanceOf(ctx), stack)
+			i := instanceOf(ctx)
+			if name != abi.FuncRet { // a guest that hands over its result at the last moment keeps it
+				i.tick()
+			}
+			f(i, stack)
 		}), valueTypes(sig.Params), valueTypes(sig.Results)).Export(name)
 	}
 	_, err := b.Instantiate(ctx)
@@ -101,9 +105,7 @@ func (i *instance) done(stack []uint64) {
 	}
 	if i.phase == phaseRun {
 		i.phase = phaseReturned
-		if i.onRet != nil {
-			i.onRet()
-		}
+		i.retAt = time.Now()
 	}
 }
 
@@ -156,18 +158,16 @@ func slogLevel(l abi.LogLevel) slog.Level {
 
 // cancelled() -> reason.
 func (i *instance) cancelled(stack []uint64) {
-	stack[0] = 0
-	if i.ctx == nil {
-		return
+	if stack[0] = 0; i.phase >= phaseRun {
+		stack[0] = uint64(uint32(i.why()))
 	}
-	stack[0] = uint64(uint32(i.why()))
 }
 
 // deadline() -> milliseconds left, -1 for none.
 func (i *instance) deadline(stack []uint64) {
 	none := int64(-1)
 	stack[0] = uint64(none)
-	if i.ctx == nil {
+	if i.phase < phaseRun {
 		return
 	}
 	if t, ok := i.ctx.Deadline(); ok {
@@ -208,7 +208,7 @@ func (i *instance) serve(stack []uint64) {
 // answer puts a frame into a slot and packs it for the guest.
 func (i *instance) answer(stack []uint64, frame []byte, err *abi.Error, status abi.CallStatus) {
 	if status == abi.CallCancelled {
-		i.noticed.Store(true)
+		i.noticed = true
 	}
 	if err != nil {
 		head, e := abi.Marshal(err)
@@ -223,10 +223,10 @@ func (i *instance) answer(stack []uint64, frame []byte, err *abi.Error, status a
 
 // why is the cancel reason as the guest learns it.
 func (i *instance) why() abi.Cancel {
-	i.polled.Store(true)
+	i.polled = true
 	if i.ctx.Err() == nil {
 		return abi.CancelNone
 	}
-	i.noticed.Store(true)
+	i.noticed = true
 	return reason(i.ctx)
 }

@@ -9,11 +9,11 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero"
 
 	"github.com/bladehost/bladehost/abi"
-	"github.com/bladehost/bladehost/host/internal/engine/wasi"
 	"github.com/bladehost/bladehost/host/internal/wasm"
 )
 
@@ -22,17 +22,40 @@ import (
 type Plugin struct {
 	e   *Engine
 	mod *Module
-	// bytes are what the runtime compiles.
-	bytes []byte
+	// file is the module as it was loaded, code without its manifest; source names
+	// its code together with how it is rewritten.
+	file   []byte
+	source string
 
-	once     sync.Mutex
-	compiled *compiled
-	err      error
-	closed   bool
+	// once is held while the module is compiled. rewritten is what to compile,
+	// where that is known already.
+	once      chan struct{}
+	rewritten *wasm.Module
+	compiled  atomic.Pointer[compiled]
+	err       error
+
+	// users counts the calls, compilations and sweeps that go on. Whoever adds one
+	// looks at closing afterwards; the last one to leave a plugin that is closing
+	// frees it.
+	users   atomic.Int64
+	closing atomic.Bool
+	// closed is closed when closing begins, freed when nothing is left.
+	closed, freed chan struct{}
+	freeing       sync.Once
+	freeErr       error
 
 	mu    sync.Mutex
-	pools map[string]pool
+	pools map[string]*pool
 }
+
+// level is how the instances of a plugin are used again; see pool.
+type level int32
+
+const (
+	strict level = iota
+	snapshot
+	fresh
+)
 
 // compiled is the runtime of one plugin. Each plugin has a runtime of its own,
 // so that no module can name another's instances.
@@ -40,6 +63,12 @@ type compiled struct {
 	rt    wazero.Runtime
 	code  wazero.CompiledModule
 	cache wazero.CompilationCache
+	// module is the rewritten module without its bytes.
+	module *wasm.Module
+	level  level
+	// base is the image before anything ran; made is it once it was needed.
+	base func() (*image, error)
+	made *image
 	// hit says that the machine code came from the cache on disk.
 	hit bool
 }
@@ -77,17 +106,52 @@ func (e *Engine) plugin(m *Module, b []byte) (*Plugin, error) {
 	if mem := m.Info.Memory; mem != nil && int64(mem.Min)*pageSize > e.opt.MemoryLimit {
 		return nil, abi.NewError(abi.CodeModuleLimit, "the module needs %d MiB of memory to start; the limit is %d MiB", int64(mem.Min)*pageSize>>20, e.opt.MemoryLimit>>20)
 	}
-	// The code of a module does not depend on its manifest: with and without the
-	// section it is compiled once.
-	code, err := wasm.RemoveCustom(b, abi.ManifestSection)
-	if err != nil {
-		return nil, moduleError(err)
+	p := &Plugin{
+		e: e, mod: m, file: b, once: make(chan struct{}, 1),
+		closed: make(chan struct{}), freed: make(chan struct{}), pools: map[string]*pool{},
 	}
-	p := &Plugin{e: e, mod: m, bytes: code, pools: map[string]pool{}}
+	code, err := p.code()
+	if err != nil {
+		return nil, err
+	}
+	key := wasm.Key(code, rewriting())
+	p.source = hex.EncodeToString(key[:])
+	// What the rewriter refuses is refused here and not at the first call. What is
+	// in the cache was not refused.
+	if e.dir == nil || !e.dir.has(p.key()) {
+		if p.rewritten, err = rewrite(code); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.add(p); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// code is the module without its manifest, on which its machine code does not
+// depend: with and without the section it is compiled once.
+func (p *Plugin) code() ([]byte, error) {
+	code, err := wasm.RemoveCustom(p.file, abi.ManifestSection)
+	if err != nil {
+		return nil, moduleError(err)
+	}
+	return code, nil
+}
+
+// rewriting is how all modules are rewritten. The memory limit is not in it: it
+// is the allocator's, so that another limit needs no other machine code.
+func rewriting() wasm.Options { return wasm.Options{} }
+
+func rewrite(code []byte) (*wasm.Module, error) {
+	m, err := wasm.Rewrite(code, rewriting())
+	if err != nil {
+		return nil, moduleError(err)
+	}
+	if err := wasm.Verify(m.Bytes, rewriting()); err != nil {
+		return nil, abi.NewError(abi.CodeCompile, "the rewritten module is not as it must be: %v", err)
+	}
+	return m, nil
 }
 
 // Module is what the module says about itself.
@@ -96,56 +160,18 @@ func (p *Plugin) Module() *Module { return p.mod }
 // Manifest is the manifest of the section.
 func (p *Plugin) Manifest() *abi.Manifest { return p.mod.Manifest }
 
-// Compile compiles the module if that was not done yet, and reports whether the
-// machine code was in the cache. An error stays until the plugin is closed.
-func (p *Plugin) Compile(ctx context.Context) (hit bool, err error) {
-	c, err := p.compile(ctx)
-	if err != nil {
-		return false, err
-	}
-	return c.hit, nil
-}
+// Bytes is the module as it was loaded. It must not be changed.
+func (p *Plugin) Bytes() []byte { return p.file }
 
-func (p *Plugin) compile(ctx context.Context) (*compiled, error) {
-	p.once.Lock()
-	defer p.once.Unlock()
-	switch {
-	case p.closed:
-		return nil, abi.NewError(abi.CodeShutdown, "the plugin is closed")
-	case p.compiled != nil || p.err != nil:
-		return p.compiled, p.err
-	}
-	c := &compiled{}
-	var err error
-	if dir := p.e.dir; dir != nil {
-		c.hit, err = dir.compileIn(ctx, p.key(), func(cache wazero.CompilationCache) error { return p.build(ctx, c, cache) })
-	} else {
-		err = p.build(ctx, c, nil)
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if err != nil {
-		p.err = compileError(err)
-		return nil, p.err
-	}
-	p.compiled = c
-	return c, nil
-}
-
-func compileError(err error) *abi.Error {
-	if abi.CodeOf(err) != "" {
-		return abi.AsError(err)
-	}
-	return abi.NewError(abi.CodeCompile, "the module could not be compiled: %s", firstLine(err.Error())).Because(err)
-}
-
-// key names the machine code of a module: it changes with the module, the
-// runtime's version and what the code is generated for.
+// key names the machine code of a module: it changes with the module, how it is
+// rewritten, the runtime's version and what the code is generated for.
 func (p *Plugin) key() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "bladehost 1\n%s\n%s/%s\n", runtimeVersion(), runtime.GOOS, runtime.GOARCH)
-	h.Write(p.bytes)
+	kind := "compiler"
+	if p.e.interpreter() {
+		kind = "interpreter"
+	}
+	_, _ = fmt.Fprintf(h, "bladehost 2\n%s\n%s\n%s/%s\n%s\n", p.source, runtimeVersion(), runtime.GOOS, runtime.GOARCH, kind)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -161,79 +187,102 @@ func runtimeVersion() string {
 	return "unknown"
 }
 
-// build makes the runtime with its host modules and compiles the module. A panic
-// of the compiler is an error: its validator panics on some malformed modules.
-func (p *Plugin) build(ctx context.Context, c *compiled, cache wazero.CompilationCache) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = abi.NewError(abi.CodeCompile, "the compiler failed on the module: %v", v)
-		}
-	}()
-	cfg := wazero.NewRuntimeConfigCompiler()
-	if p.e.opt.Interpreter {
-		cfg = wazero.NewRuntimeConfigInterpreter()
+// enter counts a user of the plugin; leave must follow if it says true.
+func (p *Plugin) enter() bool {
+	p.users.Add(1)
+	if p.closing.Load() {
+		p.leave()
+		return false
 	}
-	cfg = cfg.WithCloseOnContextDone(true).WithDebugInfoEnabled(false).WithMemoryLimitPages(maxMemoryLimit / pageSize)
-	if cache != nil {
-		cfg = cfg.WithCompilationCache(cache)
-	}
-	rt := wazero.NewRuntimeWithConfig(context.WithoutCancel(ctx), cfg)
-	code, err := rt.CompileModule(ctx, p.bytes)
-	if err == nil {
-		err = hostModule(ctx, rt)
-	}
-	if err == nil {
-		err = wasi.Instantiate(ctx, rt, stateOf)
-	}
-	if err != nil {
-		_ = rt.Close(context.WithoutCancel(ctx)) // the first failure is the one to tell
-		return err
-	}
-	c.rt, c.code, c.cache = rt, code, cache
-	return nil
+	return true
 }
 
-// pool returns the instances for one world, made when first asked for.
-func (p *Plugin) pool(w *World) pool {
+func (p *Plugin) leave() {
+	if p.users.Add(-1) == 0 && p.closing.Load() {
+		p.free()
+	}
+}
+
+func closedError() *abi.Error { return abi.NewError(abi.CodeShutdown, "the plugin is closed") }
+
+// pool returns the instances for one world, entered: leave must follow. It is
+// made when first asked for.
+func (p *Plugin) pool(c *compiled, w *World) *pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pl, ok := p.pools[w.key]; ok {
-		return pl
+	pl, ok := p.pools[w.key]
+	if !ok {
+		pl = newPool(p, c, w)
+		p.pools[w.key] = pl
 	}
-	pl := newPool(p, w)
-	p.pools[w.key] = pl
+	pl.users.Add(1) // nothing is forgotten while p.mu is held
 	return pl
 }
 
-// Close frees the plugin; calls that still run are stopped.
+// forget takes a pool out that nobody is in, and says whether it did.
+func (p *Plugin) forget(pl *pool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl.gone.Store(true)
+	if pl.users.Load() > 0 || pl.idle.Load() > 0 {
+		pl.gone.Store(false)
+		return false
+	}
+	delete(p.pools, pl.world.key)
+	return true
+}
+
+// Close frees the plugin; calls that still run are stopped. When ctx ends before
+// they are, what they use is freed as soon as they are.
 func (p *Plugin) Close(ctx context.Context) error {
 	p.e.drop(p)
-	p.once.Lock()
-	defer p.once.Unlock()
-	if p.closed {
-		return nil
+	if p.closing.CompareAndSwap(false, true) {
+		close(p.closed)
 	}
-	p.closed = true
-	p.mu.Lock()
-	for _, pl := range p.pools {
-		pl.close()
+	if p.users.Load() == 0 {
+		p.free()
 	}
-	p.mu.Unlock()
-	if p.compiled == nil {
-		return nil
+	select {
+	case <-p.freed:
+		return p.freeErr
+	default:
 	}
-	err := p.compiled.rt.Close(ctx)
-	if p.compiled.cache != nil {
-		if e := p.compiled.cache.Close(ctx); err == nil {
-			err = e
+	select {
+	case <-p.freed:
+		return p.freeErr
+	case <-ctx.Done():
+		return fmt.Errorf("close a plugin: a call still runs: %w", context.Cause(ctx))
+	}
+}
+
+func (p *Plugin) free() {
+	p.freeing.Do(func() {
+		defer close(p.freed)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, pl := range p.pools {
+			pl.free()
 		}
-	}
-	return err
+		clear(p.pools)
+		if c := p.compiled.Load(); c != nil {
+			p.freeErr = c.free()
+		}
+	})
 }
 
 // Describe runs the module's blade_describe in a world with nothing in it and
 // returns the bytes it answered. It is for building and checking plugins;
 // nothing else runs a module to learn what it is.
 func (p *Plugin) Describe(ctx context.Context) (json.RawMessage, error) {
-	return p.pool(emptyWorld()).describe(ctx)
+	if !p.enter() {
+		return nil, closedError()
+	}
+	defer p.leave()
+	c, err := p.compile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pl := p.pool(c, emptyWorld())
+	defer pl.leave()
+	return pl.describe(ctx)
 }

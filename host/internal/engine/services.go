@@ -95,7 +95,7 @@ func (i *instance) yield(stack []uint64) {
 	case errors.Is(err, tool.ErrRejected):
 		stack[0] = abi.YieldRejected
 	default:
-		i.noticed.Store(true)
+		i.noticed = true
 		stack[0] = abi.YieldCancelled
 	}
 }

@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/bladehost/bladehost/host/caps/fs"
 )
 
-// World is what the instances of one grant set see. Two calls share instances
-// only if they have the same World.
+// World is what the instances of one grant set see.
 type World struct {
 	// Mounts are the granted folders, in the order of the guest's descriptors.
 	Mounts []*fs.Grant
@@ -24,15 +22,24 @@ type World struct {
 	key string
 }
 
-var worldCount atomic.Int64
-
-// NewWorld completes w, which must not change afterwards.
+// NewWorld completes w, which must not change afterwards. Worlds of the same
+// grants are the same to the engine: they share instances.
 func NewWorld(w World) *World {
-	w.key = fmt.Sprintf("world %d", worldCount.Add(1))
+	var sb strings.Builder
+	for _, m := range w.Mounts {
+		// The grant itself is the identity: its folder may be another tomorrow. A
+		// pool keeps its world, so the address is nobody else's meanwhile.
+		fmt.Fprintf(&sb, "mount %p %q\n", m, m.GuestPath())
+	}
+	for _, e := range w.env() {
+		fmt.Fprintf(&sb, "env %q\n", e)
+	}
+	fmt.Fprintf(&sb, "fine %v limits %+v", w.FineClock, w.Limits)
+	w.key = sb.String()
 	return &w
 }
 
-func emptyWorld() *World { return &World{key: "empty"} }
+func emptyWorld() *World { return NewWorld(World{}) }
 
 // CanWrite reports whether a call in this world could change a file.
 func (w *World) CanWrite() bool {

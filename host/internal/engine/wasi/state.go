@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -135,6 +136,9 @@ func (s *State) Reset() {
 	clear(s.fds)
 	s.fds = append(s.fds[:0], s.base...)
 }
+
+// Pristine says whether the table is the one that Reset restores.
+func (s *State) Pristine() bool { return slices.Equal(s.fds, s.base) }
 
 // Mark makes the table as it is now the one that Reset restores: what the guest did to
 // its preopens during Init stays as its memory image remembers it. Open files are

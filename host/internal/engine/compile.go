@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/engine/wasi"
+	"github.com/bladehost/bladehost/host/internal/wasm"
+)
+
+// Compile compiles the module if that was not done yet, and reports whether the
+// machine code was in the cache. An error stays until the plugin is closed.
+func (p *Plugin) Compile(ctx context.Context) (hit bool, err error) {
+	if !p.enter() {
+		return false, closedError()
+	}
+	defer p.leave()
+	c, err := p.compile(ctx)
+	if err != nil {
+		return false, err
+	}
+	return c.hit, nil
+}
+
+// compile is for callers that entered the plugin.
+func (p *Plugin) compile(ctx context.Context) (*compiled, error) {
+	if c := p.compiled.Load(); c != nil {
+		return c, nil
+	}
+	select {
+	case p.once <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-p.once }()
+	if c := p.compiled.Load(); c != nil || p.err != nil {
+		return c, p.err
+	}
+	c, err := p.compileNow(ctx)
+	switch {
+	case ctx.Err() != nil:
+		if c != nil {
+			_ = c.free() // it was not used
+		}
+		return nil, context.Cause(ctx)
+	case err != nil:
+		p.err = compileError(err)
+		return nil, p.err
+	}
+	p.rewritten = nil
+	p.compiled.Store(c)
+	return c, nil
+}
+
+func (p *Plugin) compileNow(ctx context.Context) (*compiled, error) {
+	if dir := p.e.dir; dir != nil {
+		return p.compileIn(ctx, dir)
+	}
+	m, err := p.rewrite()
+	if err != nil {
+		return nil, err
+	}
+	return p.build(ctx, m, nil)
+}
+
+// rewrite is what to compile.
+func (p *Plugin) rewrite() (*wasm.Module, error) {
+	if p.rewritten != nil {
+		return p.rewritten, nil
+	}
+	code, err := p.code()
+	if err != nil {
+		return nil, err
+	}
+	return rewrite(code)
+}
+
+// compileIn takes the module from the cache or puts it there. One process at a
+// time makes an entry; the others wait for it and then find it.
+func (p *Plugin) compileIn(ctx context.Context, dir *cacheDir) (*compiled, error) {
+	key := p.key()
+	load := func() (*compiled, error) {
+		stored, entry, err := dir.open(key)
+		if err != nil {
+			return nil, err
+		}
+		m, err := wasm.Unmarshal(stored)
+		if err != nil {
+			return nil, err
+		}
+		c, err := p.buildIn(ctx, m, entry)
+		if err == nil {
+			c.hit = true
+		}
+		return c, err
+	}
+	if c, err := load(); err == nil || ctx.Err() != nil {
+		return c, err
+	}
+	unlock, err := dir.lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if c, err := load(); err == nil || ctx.Err() != nil {
+		return c, err
+	}
+	var c *compiled
+	err = dir.make(key, func(entry string) ([]byte, error) {
+		m, err := p.rewrite()
+		if err != nil {
+			return nil, err
+		}
+		stored, err := wasm.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		c, err = p.buildIn(ctx, m, entry)
+		return stored, err
+	})
+	return c, err
+}
+
+func (p *Plugin) buildIn(ctx context.Context, m *wasm.Module, entry string) (*compiled, error) {
+	cache, err := wazero.NewCompilationCacheWithDir(entry)
+	if err != nil {
+		return nil, abi.NewError(abi.CodeCompile, "open the compile cache: %v", err)
+	}
+	c, err := p.build(ctx, m, cache)
+	if err != nil {
+		return nil, errors.Join(err, cache.Close(ctx))
+	}
+	return c, nil
+}
+
+func compileError(err error) *abi.Error {
+	if abi.CodeOf(err) != "" {
+		return abi.AsError(err)
+	}
+	return abi.NewError(abi.CodeCompile, "the module could not be compiled: %s", firstLine(err.Error())).Because(err)
+}
+
+// build makes the runtime with its host modules and compiles the module. A panic
+// of the compiler is an error: its validator panics on some malformed modules.
+func (p *Plugin) build(ctx context.Context, m *wasm.Module, cache wazero.CompilationCache) (_ *compiled, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = abi.NewError(abi.CodeCompile, "the compiler failed on the module: %v", v)
+		}
+	}()
+	cfg := wazero.NewRuntimeConfigCompiler()
+	if p.e.interpreter() {
+		cfg = wazero.NewRuntimeConfigInterpreter()
+	}
+	// The fuel in the module stops it, so the runtime's own way, which costs up to
+	// 28 times, stays off.
+	cfg = cfg.WithCloseOnContextDone(false).WithCoreFeatures(api.CoreFeaturesV2).
+		WithDebugInfoEnabled(false).WithMemoryLimitPages(maxMemoryLimit / pageSize)
+	if cache != nil {
+		cfg = cfg.WithCompilationCache(cache)
+	}
+	lasting := context.WithoutCancel(ctx)
+	rt := wazero.NewRuntimeWithConfig(lasting, cfg)
+	defer func() {
+		if err != nil {
+			_ = rt.Close(lasting) // the first failure is the one to tell
+		}
+	}()
+	// With several workers the compiler looks at the context between functions.
+	code, err := rt.CompileModule(experimental.WithCompilationWorkers(ctx, max(2, runtime.GOMAXPROCS(0))), m.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range []func(context.Context, wazero.Runtime) error{hostModule, meterModule} {
+		if err := host(lasting, rt); err != nil {
+			return nil, err
+		}
+	}
+	if err := wasi.Instantiate(lasting, rt, stateOf); err != nil {
+		return nil, err
+	}
+	kept := *m
+	kept.Bytes = nil
+	c := &compiled{rt: rt, code: code, cache: cache, module: &kept, level: p.levelOf(m)}
+	c.base = sync.OnceValues(func() (*image, error) { return c.makeBase(p.e.reset) })
+	return c, nil
+}
+
+// levelOf chooses how instances are used again. Modules whose initialisation is
+// worth keeping say so by having a warm-up, or are Go's.
+func (p *Plugin) levelOf(m *wasm.Module) level {
+	switch {
+	case p.e.opt.level != nil:
+		return *p.e.opt.level
+	case !m.Restorable:
+		return fresh
+	}
+	if _, warm := p.mod.Info.Export(abi.ExportWarm); warm || madeByGo(p.mod.Info) {
+		return snapshot
+	}
+	return strict
+}
+
+// madeByGo looks into the producers section, where toolchains sign.
+func madeByGo(info *wasm.Info) bool {
+	section, _ := info.Custom("producers")
+	return slices.ContainsFunc([]string{"\x08language\x01\x02Go", "TinyGo"}, func(s string) bool {
+		return bytes.Contains(section, []byte(s))
+	})
+}
+
+// free ends the runtime. No instance may be in use.
+func (c *compiled) free() error {
+	ctx := context.Background()
+	err := c.rt.Close(ctx)
+	if c.cache != nil {
+		err = errors.Join(err, c.cache.Close(ctx))
+	}
+	if c.made != nil {
+		c.made.store.close()
+	}
+	return err
+}
