@@ -22,8 +22,8 @@ type HistoryEntry struct {
 	ToolName     string          `json:"toolName"`
 	Status       abi.Status      `json:"status"`
 	Code         abi.Code        `json:"code,omitempty"`
-	InputSHA256  string          `json:"inputSha256"`
-	ResultSHA256 string          `json:"resultSha256"`
+	InputSHA256  Digest          `json:"inputSha256"`
+	ResultSHA256 Digest          `json:"resultSha256"`
 	Input        json.RawMessage `json:"input,omitempty"`
 	Result       *abi.Result     `json:"result,omitempty"`
 	Start        time.Time       `json:"startTime"`
@@ -91,10 +91,14 @@ func (h *history) stats() Stats {
 	return s
 }
 
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
+// Digest is a SHA-256. Its text is hex.
+type Digest [sha256.Size]byte
+
+// String is the digest in hex.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText is the digest in hex.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // History lists the last 1000 calls, oldest first.
 func (s *Session) History() []HistoryEntry { return s.history.list() }

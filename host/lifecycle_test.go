@@ -144,7 +144,10 @@ func TestLifecycleFailures(t *testing.T) {
 // LIF-09: observers get copies.
 func TestObserverCannotChangeTheCall(t *testing.T) {
 	var got string
-	f := fakeTool("T", runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) { got = string(c.Input); return abi.Text("ok"), nil }))
+	f := fakeTool("T", runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) {
+		got = string(c.Input)
+		return abi.Text("ok"), nil
+	}))
 	var rec recorder
 	s := session(t, SessionOptions{Lifecycle: &ledger{rec: &rec, mutate: true}, Confirm: tool.ConfirmFunc(func(_ context.Context, c tool.Confirmation) (tool.ConfirmationAnswer, error) {
 		for i := range c.Args {

@@ -194,16 +194,23 @@ func TestHandler(t *testing.T) {
 	})
 	t.Run("fails and panics", func(t *testing.T) {
 		for _, h := range []policy.HandlerFunc{
-			func(context.Context, policy.Request) (tool.Permission, error) { return tool.Permission{}, errors.New("down") },
+			func(context.Context, policy.Request) (tool.Permission, error) {
+				return tool.Permission{}, errors.New("down")
+			},
 			func(context.Context, policy.Request) (tool.Permission, error) { panic("boom") },
-			func(context.Context, policy.Request) (tool.Permission, error) { return tool.Permission{Behavior: "maybe"}, nil },
+			func(context.Context, policy.Request) (tool.Permission, error) {
+				return tool.Permission{Behavior: "maybe"}, nil
+			},
 		} {
 			wantCode(t, do(t, session(t, SessionOptions{Mode: policy.ModeYolo, PermissionHandler: h}, fakeTool("T")), Call{Tool: "T"}), abi.CodeHandlerFailed, abi.TypeExecution)
 		}
 	})
 	t.Run("it cannot change what it is shown", func(t *testing.T) {
 		var got string
-		f := fakeTool("T", runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) { got = string(c.Input); return abi.Text("ok"), nil }))
+		f := fakeTool("T", runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) {
+			got = string(c.Input)
+			return abi.Text("ok"), nil
+		}))
 		h := policy.HandlerFunc(func(_ context.Context, r policy.Request) (tool.Permission, error) { clear(r.Input); return yes, nil })
 		wantOK(t, do(t, session(t, SessionOptions{PermissionHandler: h}, f), Call{Tool: "T", Input: in(`{"a":1}`)}))
 		if got != `{"a":1}` {
@@ -217,7 +224,10 @@ func TestHandler(t *testing.T) {
 func TestHandlerUpdates(t *testing.T) {
 	dir := t.TempDir()
 	var got string
-	f := fakeTool("T", runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) { got = string(c.Input); return abi.Text("ok"), nil }))
+	f := fakeTool("T", runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) {
+		got = string(c.Input)
+		return abi.Text("ok"), nil
+	}))
 	f.spec.Parameters = in(`{"type":"object","properties":{"n":{"type":"integer"},"path":{"type":"string"}}}`)
 	run := func(p tool.Permission) (*Session, *abi.Result) {
 		h := policy.HandlerFunc(func(context.Context, policy.Request) (tool.Permission, error) { return p, nil })
@@ -352,7 +362,10 @@ func TestPreHooks(t *testing.T) {
 			return o, nil
 		}}
 	}
-	f := fakeTool("T", readOnly, runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) { got = string(c.Input); return abi.Text("ok"), nil }))
+	f := fakeTool("T", readOnly, runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) {
+		got = string(c.Input)
+		return abi.Text("ok"), nil
+	}))
 	run := func(hooks ...Hook) *abi.Result {
 		got, seen = "", ""
 		return do(t, session(t, SessionOptions{Hooks: hooks}, f), Call{Tool: "T", Input: in(`{"a":1}`)})
@@ -430,7 +443,10 @@ func TestTimeoutCannotBeMasked(t *testing.T) {
 // The contract of middleware.
 func TestMiddleware(t *testing.T) {
 	var got string
-	f := fakeTool("T", readOnly, runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) { got = string(c.Input); return abi.Text("core"), nil }))
+	f := fakeTool("T", readOnly, runs(func(_ context.Context, c *tool.Call) (*abi.Result, error) {
+		got = string(c.Input)
+		return abi.Text("core"), nil
+	}))
 	run := func(ms ...Middleware) *abi.Result {
 		return do(t, session(t, SessionOptions{Middleware: ms}, f), Call{Tool: "T", Input: in(`{"a":1}`)})
 	}
@@ -444,16 +460,24 @@ func TestMiddleware(t *testing.T) {
 	if r := run(wrap("outer "), wrap("inner ")); r.ModelText() != "outer inner core" {
 		t.Errorf("%s", r.ModelText())
 	}
-	wantOK(t, run(func(_ context.Context, c MiddlewareCall, next Next) (*abi.Result, error) { clear(c.Input); return next(in(`{"a":2}`)), nil }))
+	wantOK(t, run(func(_ context.Context, c MiddlewareCall, next Next) (*abi.Result, error) {
+		clear(c.Input)
+		return next(in(`{"a":2}`)), nil
+	}))
 	if got != `{"a":2}` {
 		t.Errorf("%s", got)
 	}
 	for name, m := range map[string]Middleware{
-		"twice":   func(_ context.Context, _ MiddlewareCall, next Next) (*abi.Result, error) { next(nil); return next(nil), nil },
-		"nil":     func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { return nil, nil },
-		"error":   func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { return nil, errors.New("x") },
-		"panic":   func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { panic("x") },
-		"invalid": func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { return &abi.Result{Status: "odd"}, nil },
+		"twice": func(_ context.Context, _ MiddlewareCall, next Next) (*abi.Result, error) {
+			next(nil)
+			return next(nil), nil
+		},
+		"nil":   func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { return nil, nil },
+		"error": func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { return nil, errors.New("x") },
+		"panic": func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { panic("x") },
+		"invalid": func(context.Context, MiddlewareCall, Next) (*abi.Result, error) {
+			return &abi.Result{Status: "odd"}, nil
+		},
 	} {
 		if r := run(m); r.Error == nil || r.Error.Code != abi.CodeMiddleware {
 			t.Errorf("%s: %+v", name, r)

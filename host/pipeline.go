@@ -29,13 +29,16 @@ type run struct {
 	begun       time.Time
 	modelInput  json.RawMessage
 	input       json.RawMessage
-	behavior    tool.Behavior
-	mode        policy.Mode
-	snap        *tool.Snapshot
-	signature   policy.Signature
-	paths       []string
-	decision    policy.Decision
-	permission  string
+	// doc is the prepared input, decoded; it is only read.
+	doc      any
+	behavior tool.Behavior
+	mode     policy.Mode
+	snap     *tool.Snapshot
+	// sign is the signature of the input once signature has computed it.
+	sign       *policy.Signature
+	paths      []string
+	decision   policy.Decision
+	permission string
 
 	scheduled  bool
 	published  bool
@@ -72,16 +75,14 @@ type stage struct {
 
 // before and after are the stages around the middleware, inside those within.
 // This is the whole life of a call.
-func before() []stage {
-	return []stage{
+var (
+	before = []stage{
 		{"parse", (*run).parse, false},
 		{"schedule", (*run).schedule, true},
 		{"guard", (*run).guard, false},
 	}
-}
 
-func inside() []stage {
-	return []stage{
+	inside = []stage{
 		{"early slot", (*run).earlySlot, false},
 		{"pre hooks", (*run).preHooks, false},
 		{"validate", (*run).validate, false},
@@ -101,15 +102,13 @@ func inside() []stage {
 		{"post hooks", (*run).postHooks, true},
 		{"limit again", (*run).limit, true},
 	}
-}
 
-func after() []stage {
-	return []stage{
+	after = []stage{
 		{"effects", (*run).applyEffects, true},
 		{"settle", (*run).settle, true},
 		{"publish", (*run).publish, true},
 	}
-}
+)
 
 func (s *Session) newRun(ctx context.Context, c Call, b *batch) *run {
 	if c.ID == "" {
@@ -144,11 +143,11 @@ func (r *run) execute() {
 		r.finish(nil, q)
 		return
 	}
-	r.through(before())
+	r.through(before)
 	if r.result == nil && r.err == nil {
-		r.wrap(func() { r.through(inside()) })
+		r.wrap(func() { r.through(inside) })
 	}
-	r.through(after())
+	r.through(after)
 	r.finish(r.result, r.err)
 }
 
@@ -161,14 +160,23 @@ func (r *run) finish(res *abi.Result, err error) {
 }
 
 func (r *run) through(list []stage) {
-	for _, st := range list {
-		if r.err != nil || (r.result != nil && !st.always) {
-			continue
-		}
-		if _, err := guarded(func() (struct{}, error) { st.do(r); return struct{}{}, nil }); err != nil {
-			r.fail(abi.NewError(abi.CodeToolPanic, "the stage %q failed: %v", st.name, err))
+	for i := range list {
+		if st := &list[i]; r.err == nil && (r.result == nil || st.always) {
+			r.pass(st)
 		}
 	}
+}
+
+// pass runs one stage; a panic in it, which would be a fault of this package,
+// ends the call and not the process.
+func (r *run) pass(st *stage) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.s.h.log.Error("a stage panicked", "stage", st.name, "panic", p)
+			r.fail(abi.NewError(abi.CodeToolPanic, "the stage %q failed: %v", st.name, p))
+		}
+	}()
+	st.do(r)
 }
 
 // canonical is the tool's own name, or the one the model used where there is no

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/bladehost/bladehost/abi"
-	"github.com/bladehost/bladehost/host/internal/strictjson"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -57,13 +56,9 @@ func (r *run) lockPaths() []string {
 	if pointers == nil {
 		pointers = []string{"/file_path", "/notebook_path"}
 	}
-	doc, err := strictjson.Loose(r.input)
-	if err != nil {
-		return nil
-	}
 	var out []string
 	for _, p := range pointers {
-		v, _ := tool.Pointer(doc, p)
+		v, _ := tool.Pointer(r.doc, p)
 		s, ok := v.(string)
 		if !ok || s == "" {
 			continue

@@ -55,7 +55,7 @@ func (r *run) confirmation() tool.Confirmation {
 	d := tool.Confirmation{
 		Type: tool.ConfirmPermission, Kind: string(r.behavior.Kind), ToolCallID: r.call.ID, ToolName: r.canonical(),
 		Args: cloneRaw(r.input), Title: r.entry.spec.Title(), Message: strings.Join(r.decision.AskReasons(), "\n"),
-		AffectedFiles: slices.Clone(r.paths), Signature: r.signature.String(),
+		AffectedFiles: slices.Clone(r.paths), Signature: r.signature().String(),
 	}
 	if c, ok := r.entry.tool.(tool.Confirmer); ok {
 		_, _ = guarded(func() (struct{}, error) { // a tool's description cannot break the question
@@ -134,7 +134,7 @@ func (r *run) rejected(ans tool.ConfirmationAnswer) {
 
 func (r *run) approved(ans tool.ConfirmationAnswer) {
 	if ans.Scope == "session" {
-		r.s.memory.Approve(r.signature)
+		r.s.memory.Approve(r.signature())
 	}
 	r.decision.Add(policy.Step{Layer: policy.LayerUser, Says: tool.PermissionAllow, Reason: orText(ans.Reason, "the user approved it")})
 	r.decision.Conclude(tool.PermissionAllow)

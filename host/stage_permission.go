@@ -14,7 +14,10 @@ import (
 // beats everything, remembered approvals too.
 func (r *run) judgeRules() {
 	rules := r.allRules()
-	says, rule := rules.Judge(r.signature)
+	if rules.Empty() {
+		return
+	}
+	says, rule := rules.Judge(r.signature())
 	if says == "" {
 		return
 	}
@@ -59,7 +62,8 @@ func (r *run) judgePaths() {
 			p.Cwd = g.grants.Folders[0].GuestPath()
 		}
 	}
-	explicit := r.allRules().Explicit(r.signature)
+	rules := r.allRules()
+	explicit := len(rules.Allow) > 0 && rules.Explicit(r.signature())
 	for _, path := range r.paths {
 		v := p.Judge(path, explicit)
 		switch v.Behavior {
@@ -125,8 +129,8 @@ func (r *run) askHandler() {
 		return
 	}
 	req := policy.Request{
-		Tool: r.canonical(), Input: cloneRaw(r.input), Mode: r.mode, Approved: r.s.memory.Approved(r.signature),
-		Paths: slices.Clone(r.paths), Behavior: r.behavior, Signature: r.signature.String(), Source: r.entry.source,
+		Tool: r.canonical(), Input: cloneRaw(r.input), Mode: r.mode, Approved: r.s.memory.Approved(r.signature()),
+		Paths: slices.Clone(r.paths), Behavior: r.behavior, Signature: r.signature().String(), Source: r.entry.source,
 		Description: r.entry.spec.Description.Short,
 	}
 	p, err := await(r.ctx, &r.s.pending, func() (tool.Permission, error) { return h.HandlePermission(r.ctx, req) })
@@ -143,9 +147,9 @@ func (r *run) askHandler() {
 // judgeMode lets the mode say what the others left open. It comes last: an allow
 // of a handler does not break plan mode.
 func (r *run) judgeMode() {
-	approved := r.s.memory.Approved(r.signature)
+	approved := !r.s.memory.Empty() && r.s.memory.Approved(r.signature())
 	if approved {
-		r.decision.Add(policy.Step{Layer: policy.LayerMemory, Says: tool.PermissionAllow, Reason: "approved for the session: " + r.signature.String()})
+		r.decision.Add(policy.Step{Layer: policy.LayerMemory, Says: tool.PermissionAllow, Reason: "approved for the session: " + r.signature().String()})
 	}
 	says, why := r.mode.Judge(r.behavior, approved)
 	if says == tool.PermissionDeny {

@@ -167,9 +167,9 @@ func (r *run) deny(layer policy.Layer, e *abi.Error) {
 	r.decision.Add(policy.Step{Layer: layer, Says: tool.PermissionDeny, Reason: e.Message})
 	r.decision.Conclude(tool.PermissionDeny)
 	r.fail(e)
-	sig := r.signature
-	if sig.Tool == "" {
-		sig = policy.Signature{Tool: r.canonical()}
+	sig := policy.Signature{Tool: r.canonical()}
+	if r.doc != nil {
+		sig = r.signature()
 	}
 	r.s.memory.Deny(sig, e.Message, now())
 }

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"crypto/sha256"
+
 	"github.com/bladehost/bladehost/abi"
 )
 
@@ -36,7 +38,7 @@ func (r *run) settle() {
 func (r *run) remember() {
 	e := HistoryEntry{
 		ExecutionID: r.executionID, ToolCallID: r.call.ID, ToolName: r.canonical(), Status: r.result.Status,
-		InputSHA256: digest(r.input), ResultSHA256: digest(r.result.Model), Start: r.begun, End: now(),
+		InputSHA256: sha256.Sum256(r.input), ResultSHA256: sha256.Sum256(r.result.Model), Start: r.begun, End: now(),
 	}
 	if r.result.Error != nil {
 		e.Code = r.result.Error.Code

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/bladehost/bladehost/abi"
-	"github.com/bladehost/bladehost/host/internal/strictjson"
 	"github.com/bladehost/bladehost/host/policy"
 	"github.com/bladehost/bladehost/host/tool"
 )
@@ -74,7 +73,7 @@ func (r *run) prepare() bool {
 		}
 		r.input = out
 	}
-	out, issues, err := r.entry.params.Prepare(r.input)
+	out, doc, issues, err := r.entry.params.Prepared(r.input)
 	if err != nil {
 		r.fail(abi.NewError(abi.CodeValidation, "the input of %s cannot be checked: %v", r.canonical(), err))
 		return false
@@ -83,19 +82,19 @@ func (r *run) prepare() bool {
 		r.fail(tool.InvalidIssues(abi.CodeValidation, fmt.Sprintf("the input of %s does not fit its schema:", r.canonical()), issues))
 		return false
 	}
-	r.input = out
+	r.input, r.doc, r.sign = out, doc, nil
 	r.refresh()
-	r.signature = policy.SignatureOf(r.entry.tool, r.input)
-	r.paths = r.affected()
+	r.paths = policy.AffectedPaths(r.entry.spec, doc)
 	return true
 }
 
-func (r *run) affected() []string {
-	doc, err := strictjson.Loose(r.input)
-	if err != nil {
-		return nil
+// signature is what rules match and approvals cover, computed when first needed.
+func (r *run) signature() policy.Signature {
+	if r.sign == nil {
+		sig := policy.SignatureOf(r.entry.tool, r.input)
+		r.sign = &sig
 	}
-	return policy.AffectedPaths(r.entry.spec, doc)
+	return *r.sign
 }
 
 // asValidation gives an error that has no type of its own the type of a bad input.

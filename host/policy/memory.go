@@ -53,6 +53,13 @@ func (m *Memory) Approved(s Signature) bool {
 	return m.approved[s.String()] || slices.ContainsFunc(m.allow, func(r Rule) bool { return r.Matches(s) })
 }
 
+// Empty reports whether nothing was approved.
+func (m *Memory) Empty() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.approved) == 0 && len(m.allow) == 0
+}
+
 // DenyRules are the deny rules that were added in the session.
 func (m *Memory) DenyRules() []Rule {
 	m.mu.Lock()

@@ -91,6 +91,9 @@ func (r Rules) Judge(s Signature) (tool.PermissionBehavior, Rule) {
 	return "", Rule{}
 }
 
+// Empty reports whether there is no rule at all.
+func (r Rules) Empty() bool { return len(r.Allow) == 0 && len(r.Ask) == 0 && len(r.Deny) == 0 }
+
 // Explicit reports whether an allow rule covers a signature.
 func (r Rules) Explicit(s Signature) bool {
 	for _, rule := range r.Allow {
@@ -156,7 +159,7 @@ func safeMatch(m tool.PermissionMatcher, input json.RawMessage) (content string)
 // is its JSON. It fails where no pointer leads anywhere: an approval must not
 // cover all inputs because a field is missing.
 func byKey(keys []string, input json.RawMessage) (string, bool) {
-	doc, err := strictjson.Loose(input)
+	doc, err := strictjson.Value(input)
 	if err != nil {
 		return "", false
 	}

@@ -190,20 +190,26 @@ func (v *Validator) Raw() json.RawMessage { return v.raw }
 // error means that the input is no strict JSON or that validating it would take
 // too long.
 func (v *Validator) Prepare(input json.RawMessage) (json.RawMessage, []abi.Issue, error) {
-	doc, err := strictjson.Value(input)
-	if err != nil {
-		return nil, nil, err
+	out, _, issues, err := v.Prepared(input)
+	return out, issues, err
+}
+
+// Prepared is Prepare with the decoded value of the bytes it returns, for
+// callers that read it too: maps, slices, strings, bools, nil and json.Number.
+func (v *Validator) Prepared(input json.RawMessage) (out json.RawMessage, doc any, issues []abi.Issue, err error) {
+	if doc, err = strictjson.Value(input); err != nil {
+		return nil, nil, nil, err
 	}
-	out := input
+	out = input
 	if v.defaults {
-		if doc, changed := fill(v.root, doc, 0); changed {
+		if _, changed := fill(v.root, doc, 0); changed {
 			if out, err = abi.Marshal(doc); err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 		}
 	}
-	issues, err := v.validate(doc)
-	return out, issues, err
+	issues, err = v.validate(doc)
+	return out, doc, issues, err
 }
 
 // Validate is Prepare without defaults, for a tool's output.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,29 +37,57 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("not strict JSON at byte %d: %s", e.Offset, e.Text)
 }
 
-// Check reports whether b is exactly one strict JSON value.
-func Check(b []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
-	for {
-		tok, err := dec.ReadToken()
-		if errors.Is(err, io.EOF) && dec.InputOffset() > 0 {
-			return nil
-		}
-		if err != nil {
-			return syntax(dec, err)
-		}
-		if dec.StackDepth() > abi.MaxDepth {
-			return &Error{dec.InputOffset(), clip(string(dec.StackPointer())), fmt.Sprintf("nested deeper than %d levels", abi.MaxDepth)}
-		}
-		if tok.Kind() == '0' {
-			if text := tok.String(); !saneNumber(text) {
-				return &Error{dec.InputOffset(), clip(string(dec.StackPointer())), fmt.Sprintf("the number %s is out of range", clip(text))}
-			}
-		}
-		if dec.StackDepth() == 0 {
-			return end(dec)
+// reader is a decoder that is used again and again: making one costs more than
+// reading a short text.
+type reader struct {
+	dec *jsontext.Decoder
+	buf bytes.Buffer
+}
+
+var readers = sync.Pool{New: func() any { return &reader{dec: jsontext.NewDecoder(bytes.NewBuffer(nil))} }}
+
+// with calls f with a decoder for b.
+func with[T any](b []byte, f func(*jsontext.Decoder) (T, error)) (T, error) {
+	r := readers.Get().(*reader)
+	defer readers.Put(r)
+	r.buf = *bytes.NewBuffer(b)
+	r.dec.Reset(&r.buf)
+	v, err := f(r.dec)
+	if err == nil {
+		err = end(r.dec)
+	}
+	r.buf = bytes.Buffer{}
+	r.dec.Reset(&r.buf) // lets go of b
+	return v, err
+}
+
+// next reads a token within the limits.
+func next(dec *jsontext.Decoder) (jsontext.Token, error) {
+	tok, err := dec.ReadToken()
+	if err != nil {
+		return tok, syntax(dec, err)
+	}
+	if dec.StackDepth() > abi.MaxDepth {
+		return tok, &Error{dec.InputOffset(), clip(string(dec.StackPointer())), fmt.Sprintf("nested deeper than %d levels", abi.MaxDepth)}
+	}
+	if tok.Kind() == '0' {
+		if text := tok.String(); !saneNumber(text) {
+			return tok, &Error{dec.InputOffset(), clip(string(dec.StackPointer())), fmt.Sprintf("the number %s is out of range", clip(text))}
 		}
 	}
+	return tok, nil
+}
+
+// Check reports whether b is exactly one strict JSON value.
+func Check(b []byte) error {
+	_, err := with(b, func(dec *jsontext.Decoder) (struct{}, error) {
+		for {
+			if _, err := next(dec); err != nil || dec.StackDepth() == 0 {
+				return struct{}{}, err
+			}
+		}
+	})
+	return err
 }
 
 // end checks that nothing follows the value that was read.
@@ -179,22 +208,55 @@ func kindName(k jsontext.Kind) string {
 
 // Value reads strict JSON into the shape that a schema validator works on:
 // map[string]any, []any, string, bool, nil and json.Number.
-func Value(b []byte) (any, error) {
-	if err := Check(b); err != nil {
+func Value(b []byte) (any, error) { return with(b, value) }
+
+func value(dec *jsontext.Decoder) (any, error) {
+	tok, err := next(dec)
+	if err != nil {
 		return nil, err
 	}
-	return Loose(b)
+	switch tok.Kind() {
+	case '{':
+		return object(dec)
+	case '[':
+		return array(dec)
+	case '"':
+		return tok.String(), nil
+	case '0':
+		return json.Number(tok.String()), nil
+	case 't', 'f':
+		return tok.Bool(), nil
+	}
+	return nil, nil
 }
 
-// Loose is Value for bytes that passed Check already.
-func Loose(b []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, &Error{Text: err.Error()}
+func object(dec *jsontext.Decoder) (any, error) {
+	out := map[string]any{}
+	for dec.PeekKind() != '}' {
+		key, err := next(dec)
+		if err != nil {
+			return nil, err
+		}
+		name := key.String() // before the next read makes the token stale
+		if out[name], err = value(dec); err != nil {
+			return nil, err
+		}
 	}
-	return v, nil
+	_, err := next(dec)
+	return out, err
+}
+
+func array(dec *jsontext.Decoder) (any, error) {
+	out := []any{}
+	for dec.PeekKind() != ']' {
+		v, err := value(dec)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	_, err := next(dec)
+	return out, err
 }
 
 // Canonical is the RFC 8785 form of strict JSON: one text for one value.
