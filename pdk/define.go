@@ -66,7 +66,7 @@ func decode[In any](input []byte) (In, error) {
 	if len(input) == 0 {
 		input = []byte("{}")
 	}
-	if err := json.Unmarshal(input, &in); err != nil {
+	if err := unmarshal(input, &in); err != nil {
 		var zero In
 		return zero, Invalid("bad_input", "the input does not fit: %w", err)
 	}

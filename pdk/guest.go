@@ -2,7 +2,6 @@ package pdk
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"runtime/debug"
 
@@ -118,15 +117,4 @@ func (g *Guest) ret(status int32, v any) {
 		})
 	}
 	g.host.Ret(status, b)
-}
-
-// encode writes v into buf without escaping HTML. The bytes are buf's.
-func encode(buf *bytes.Buffer, v any) ([]byte, error) {
-	buf.Reset()
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }

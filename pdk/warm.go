@@ -21,7 +21,7 @@ func warmType[T any]() {
 		return
 	}
 	var back T
-	_ = json.Unmarshal(b, &back)
+	_ = unmarshal(b, &back)
 }
 
 // fill puts one element into every slice, map and pointer of v.
