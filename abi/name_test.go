@@ -1,7 +1,6 @@
 package abi_test
 
 import (
-	"io/fs"
 	"regexp"
 	"strings"
 	"testing"
@@ -79,33 +78,5 @@ func TestHTTPHeaders(t *testing.T) {
 		if err := new(abi.HTTPHeaders).UnmarshalJSON([]byte(bad)); err == nil {
 			t.Errorf("%s was accepted", bad)
 		}
-	}
-}
-
-// The embedded source builds without its tests: it is what the CLI puts beside a
-// new plugin.
-func TestSource(t *testing.T) {
-	names := map[string]bool{}
-	err := fs.WalkDir(abi.Source(), ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			names[p] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"doc.go", "manifest.go", "source.go"} {
-		if !names[want] {
-			t.Errorf("%s is missing", want)
-		}
-	}
-	for name := range names {
-		if strings.HasSuffix(name, "_test.go") || !strings.HasSuffix(name, ".go") {
-			t.Errorf("%s should not be there", name)
-		}
-	}
-	if _, err := fs.ReadFile(abi.Source(), "name_test.go"); err == nil {
-		t.Error("a test can be opened")
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -314,25 +312,4 @@ func TestManifest(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-}
-
-// The embedded source is whole: it builds offline beside that of abi, natively
-// and for Wasm, as the CLI puts it into a new plugin.
-func TestSource(t *testing.T) {
-	for _, want := range []string{"doc.go", "pdktest/run.go", "pdkhttp/pdkhttp.go", "source.go"} {
-		if _, err := fs.Stat(pdk.Source(), want); err != nil {
-			t.Error(err)
-		}
-	}
-	dir := t.TempDir()
-	for name, fsys := range map[string]fs.FS{"abi": abi.Source(), "pdk": pdk.Source()} {
-		if err := os.CopyFS(filepath.Join(dir, name), fsys); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module github.com/bladehost/bladehost\n\ngo 1.26.0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	goTool(t, dir, "vet", "./...")
-	goTool(t, dir, "GOOS=wasip1", "GOARCH=wasm", "build", "./abi", "./pdk", "./pdk/pdkhttp")
 }

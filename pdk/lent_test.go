@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -210,19 +208,4 @@ func TestHTTP(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// goTool runs the go command offline in a folder; arguments with = come first
-// and are its environment.
-func goTool(t *testing.T, dir string, args ...string) {
-	t.Helper()
-	env := append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GOPROXY=off")
-	for len(args) > 0 && strings.Contains(args[0], "=") {
-		env, args = append(env, args[0]), args[1:]
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = dir, env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
 }
