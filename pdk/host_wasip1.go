@@ -76,6 +76,7 @@ func (imports) Deadline() int64 { return bladeDeadline() }
 // which plugin.
 
 //go:wasmexport blade_describe
+//lint:ignore U1000 the host calls it
 func bladeDescribe() {
 	if g := guest(); g != nil {
 		g.Describe()
@@ -83,6 +84,7 @@ func bladeDescribe() {
 }
 
 //go:wasmexport blade_execute
+//lint:ignore U1000 the host calls it
 func bladeExecute(tool, length int32) {
 	if g := guest(); g != nil {
 		g.Execute(int(tool), int(length))
@@ -90,6 +92,7 @@ func bladeExecute(tool, length int32) {
 }
 
 //go:wasmexport blade_warm
+//lint:ignore U1000 the host calls it
 func bladeWarm() {
 	if g := guest(); g != nil {
 		g.Warm()

@@ -40,7 +40,6 @@ type all struct {
 	Email    string            `json:"email" format:"email"`
 	NoTag    int
 	Skipped  int `json:"-"`
-	Dash     int `json:"-,"`
 	unseen   int
 	Untagged string `json:",omitempty"`
 }
@@ -70,8 +69,8 @@ func TestSchemaOf(t *testing.T) {
 		`"choices":{"type":"array","items":{"type":"string","enum":["x","y"]}},` +
 		`"maps":{"type":"array","items":{"type":"object","additionalProperties":{"type":"boolean"}}},` +
 		`"email":{"type":"string","format":"email"},` +
-		`"NoTag":{"type":"integer"},"-":{"type":"integer"},"Untagged":{"type":"string"}},` +
-		`"required":["id","text","bytes","pair","map","any","raw","num","when","inner","maps","email","NoTag","-"],"additionalProperties":false}`
+		`"NoTag":{"type":"integer"},"Untagged":{"type":"string"}},` +
+		`"required":["id","text","bytes","pair","map","any","raw","num","when","inner","maps","email","NoTag"],"additionalProperties":false}`
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
