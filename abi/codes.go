@@ -80,6 +80,9 @@ const (
 	CodeServiceLimit   Code = "SERVICE_LIMIT"
 	CodeServiceFailed  Code = "SERVICE_FAILED"
 	CodeSecretMissing  Code = "SECRET_MISSING"
+	CodeNetBlocked     Code = "NETWORK_BLOCKED"
+	CodeNetFailed      Code = "NETWORK_FAILED"
+	CodeNetLimit       Code = "NETWORK_LIMIT"
 )
 
 // Codes of loading a module.
@@ -218,6 +221,9 @@ var codeTable = []CodeDoc{
 	{CodeServiceLimit, TypeExecution, "A limit of the service was reached.", "The plugin's author: see the message."},
 	{CodeServiceFailed, TypeExecution, "The service failed.", "See the message."},
 	{CodeSecretMissing, TypePermission, "A required secret has no value.", "The user: see the command in the message."},
+	{CodeNetBlocked, TypePermission, "The address, the host or the port may not be reached from here.", "The user: see the message; a private address needs a grant of its own."},
+	{CodeNetFailed, TypeNetwork, "The request got no answer.", "The caller: see the message; the server or the way to it is at fault."},
+	{CodeNetLimit, TypeNetwork, "The answer is over a limit: too large, too slow, too many redirects or headers.", "The caller: ask for less, or take the answer as a stream."},
 
 	{CodeNotWasm, TypeValidation, "The file is no WebAssembly module.", "The user: name a .wasm file or a plugin folder."},
 	{CodeComponent, TypeValidation, "The file is a WebAssembly component.", "The plugin's author: build a core module."},

@@ -39,7 +39,7 @@ var rooms = []room{
 	{path: "pdk", may: []string{"abi", "pdk", "pdk/*"}},
 	{path: "host/tool", may: []string{"abi", "host/internal/strictjson", "host/tool", "host/tool/*"}, owns: []string{"github.com/google/jsonschema-go"}},
 	{path: "host/caps/fs", may: []string{"abi", "host/tool", "host/caps/fs"}},
-	{path: "host/caps/http", may: []string{"abi", "host/tool"}},
+	{path: "host/caps/http", may: []string{"abi", "host/tool"}, owns: []string{"golang.org/x/net"}},
 	{path: "host/policy", may: []string{"abi", "host/tool", "host/internal/strictjson"}},
 	{path: "host/agentloop", may: []string{"abi", "host", "host/tool", "host/internal/schema", "host/internal/strictjson"}},
 	{path: "host/journal", may: []string{"abi", "host/tool", "host", "host/internal/sqlite", "host/internal/strictjson", "host/internal/lockfile", "host/journal", "host/journal/*"}},

@@ -1,0 +1,421 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bladehost/bladehost/abi"
+)
+
+// Limits bounds one request. A zero field has the default beside it.
+type Limits struct {
+	// Timeout bounds everything until the last byte was read.
+	Timeout time.Duration // 30 s
+	// Dial, TLS and Header bound the steps of getting an answer.
+	Dial, TLS, Header time.Duration // 10 s each
+	// MaxBody bounds the decoded body, in bytes.
+	MaxBody int64 // 16 MiB
+	// MaxHeader bounds the answer's header, and the request's.
+	MaxHeader int64 // 64 KiB
+	// MaxRatio bounds decoded to received bytes, once the first MiB is over.
+	MaxRatio int64 // 100
+	// MinRate is how many bytes a second a body must bring, judged every ten
+	// seconds.
+	MinRate int64 // 100
+	// MaxRedirects bounds the hops.
+	MaxRedirects int // 5
+}
+
+func (l Limits) withDefaults() Limits {
+	for _, d := range []struct {
+		v   *time.Duration
+		def time.Duration
+	}{{&l.Timeout, 30 * time.Second}, {&l.Dial, 10 * time.Second}, {&l.TLS, 10 * time.Second}, {&l.Header, 10 * time.Second}} {
+		if *d.v == 0 {
+			*d.v = d.def
+		}
+	}
+	for _, d := range []struct {
+		v   *int64
+		def int64
+	}{{&l.MaxBody, 16 << 20}, {&l.MaxHeader, 64 << 10}, {&l.MaxRatio, 100}, {&l.MinRate, 100}} {
+		if *d.v == 0 {
+			*d.v = d.def
+		}
+	}
+	if l.MaxRedirects == 0 {
+		l.MaxRedirects = 5
+	}
+	return l
+}
+
+// Options configures a Client.
+type Options struct {
+	Policy Policy
+	Limits Limits
+	// Resolver resolves names; nil is the system's.
+	Resolver *net.Resolver
+	// Proxy is an explicit HTTP proxy, or nil. Names are then resolved and judged
+	// here, and the proxy is asked for the address. The proxy itself may be
+	// private: whoever set it chose it.
+	Proxy *url.URL
+	// Fill replaces the secrets in the header values of a request to a host. It is
+	// called for each hop. Nil leaves values as they are.
+	Fill func(host, value string) (string, error)
+	// Note is told of each hop that was sent, and of each that was refused, with
+	// the reason. Nil tells nobody.
+	Note func(method, url string, status int, refused error)
+	// roots are further certificates that tests trust.
+	transport func(*http.Transport)
+}
+
+// Client sends requests under one policy. It is safe for concurrent use; Close
+// frees its connections.
+type Client struct {
+	opt Options
+	lim Limits
+	tr  *http.Transport
+}
+
+// New makes a Client. Every outgoing HTTP client of this project is made here.
+func New(opt Options) *Client {
+	c := &Client{opt: opt, lim: opt.Limits.withDefaults()}
+	c.tr = &http.Transport{
+		Proxy: nil, DialContext: c.dial, TLSHandshakeTimeout: c.lim.TLS, ResponseHeaderTimeout: c.lim.Header,
+		MaxResponseHeaderBytes: c.lim.MaxHeader, DisableCompression: true, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
+	}
+	if opt.transport != nil {
+		opt.transport(c.tr)
+	}
+	return c
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.tr.CloseIdleConnections() }
+
+// Redirect says what to do with a redirect.
+type Redirect int
+
+// Ways to treat redirects.
+const (
+	// Follow goes where it leads, each hop judged anew.
+	Follow Redirect = iota
+	// Manual makes the redirect itself the answer.
+	Manual
+	// Refuse makes it an error.
+	Refuse
+)
+
+// Request is one request.
+type Request struct {
+	// Method is in capitals; empty means GET.
+	Method string
+	URL    string
+	Header http.Header
+	Body   []byte
+	// Timeout may lower the limit's.
+	Timeout  time.Duration
+	Redirect Redirect
+	// MaxBody may change the limit's, for streams; 0 means the limit's.
+	MaxBody int64
+}
+
+// Response is the answer to the last hop. Body is decoded and within the limits;
+// reading it past them is an error. The caller closes it.
+type Response struct {
+	Status int
+	Header http.Header
+	// URL is where the answer came from.
+	URL string
+	// Length is the length of the body where it is known, else -1.
+	Length int64
+	Body   io.ReadCloser
+}
+
+// Do sends a request. An error is an *abi.Error: NOT_GRANTED and NETWORK_BLOCKED
+// for what is not allowed, NETWORK_LIMIT and NETWORK_FAILED for what went wrong,
+// INVALID_REQUEST for what makes no sense, or the cause of ctx.
+func (c *Client) Do(ctx context.Context, req Request) (*Response, error) {
+	if req.Method == "" {
+		req.Method = http.MethodGet
+	}
+	if err := c.checkRequest(&req); err != nil {
+		return nil, err
+	}
+	limit := c.lim.Timeout
+	if req.Timeout > 0 {
+		limit = min(limit, req.Timeout)
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
+	res, err := c.hops(ctx, req)
+	if err != nil {
+		defer cancel()
+		return nil, c.failure(outer, ctx, err, limit)
+	}
+	body := &body{
+		r: res.Body, lim: c.lim, most: c.lim.MaxBody, ctx: ctx, cancel: cancel,
+		fail: func(err error) error { return c.failure(outer, ctx, err, limit) },
+	}
+	if req.MaxBody > 0 {
+		body.most = req.MaxBody
+	}
+	if err := body.decode(res.Header); err != nil {
+		_ = body.Close()
+		return nil, err
+	}
+	out := &Response{Status: res.StatusCode, Header: res.Header, URL: res.Request.URL.String(), Length: res.ContentLength, Body: body}
+	if body.decoded {
+		out.Length = -1
+	}
+	return out, nil
+}
+
+var errTime = errors.New("the time is up")
+
+// hops sends the request and follows redirects.
+func (c *Client) hops(ctx context.Context, req Request) (*http.Response, error) {
+	var from *Target
+	for hop := 0; ; hop++ {
+		t, private, err := c.admit(req)
+		if err != nil {
+			c.note(req.Method, req.URL, 0, err)
+			return nil, err
+		}
+		if from != nil && from.URL.Scheme == "https" && t.URL.Scheme == "http" {
+			err := abi.NewError(abi.CodeNetBlocked, "%s redirects from https to http", from.HostPort())
+			c.note(req.Method, req.URL, 0, err)
+			return nil, err
+		}
+		res, err := c.send(ctx, req, t, private)
+		if err != nil {
+			return nil, err
+		}
+		c.note(req.Method, t.URL.String(), res.StatusCode, nil)
+		loc := res.Header.Get("Location")
+		if !isRedirect(res.StatusCode) || loc == "" || req.Redirect == Manual {
+			return res, nil
+		}
+		_ = res.Body.Close()
+		if req.Redirect == Refuse {
+			return nil, abi.NewError(abi.CodeNetBlocked, "%s answered with a redirect", t.HostPort())
+		}
+		if hop >= c.lim.MaxRedirects {
+			return nil, abi.NewError(abi.CodeNetLimit, "%s was redirected more than %d times", t.HostPort(), c.lim.MaxRedirects)
+		}
+		next, err := t.URL.Parse(loc)
+		if err != nil || len(loc) > maxURL {
+			return nil, abi.NewError(abi.CodeNetFailed, "%s redirects to what is no URL", t.HostPort())
+		}
+		req = redirected(req, t, next, res.StatusCode)
+		from = &t
+	}
+}
+
+func isRedirect(status int) bool {
+	switch status {
+	case 301, 302, 303, 307, 308:
+		return true
+	}
+	return false
+}
+
+// redirected is the next hop: a 303, or a 301 or 302 of anything but GET and
+// HEAD, becomes a GET without a body, and another origin gets no credentials.
+func redirected(req Request, from Target, to *url.URL, status int) Request {
+	req.Header = req.Header.Clone()
+	if get := req.Method == http.MethodGet || req.Method == http.MethodHead; status == 303 && !get || (status == 301 || status == 302) && !get {
+		req.Method, req.Body = http.MethodGet, nil
+		for h := range req.Header {
+			if strings.HasPrefix(http.CanonicalHeaderKey(h), "Content-") {
+				req.Header.Del(h)
+			}
+		}
+	}
+	if to.Scheme != from.URL.Scheme || !strings.EqualFold(to.Host, from.URL.Host) {
+		for name, values := range req.Header {
+			if credential(name) || hasSecret(values) {
+				req.Header.Del(name)
+			}
+		}
+	}
+	req.URL = to.String()
+	return req
+}
+
+// admit takes a request through the first two gates.
+func (c *Client) admit(req Request) (Target, bool, error) {
+	t, err := ParseTarget(req.URL)
+	if err != nil {
+		return t, false, abi.NewError(abi.CodeRequest, "%s cannot be requested: %v", brief(req.URL), err)
+	}
+	private, refused := c.opt.Policy.judge(t, req.Method)
+	if refused != nil {
+		return t, false, refused
+	}
+	return t, private, nil
+}
+
+// leave is what the dialer knows about a request: where it may go.
+type leave struct {
+	host    string
+	private bool
+}
+
+type leaveKey struct{}
+
+func (c *Client) send(ctx context.Context, req Request, t Target, private bool) (*http.Response, error) {
+	ctx = context.WithValue(ctx, leaveKey{}, leave{t.HostPort(), private})
+	u := *t.URL
+	u.Host = t.HostPort()
+	if defaultPort(u.Scheme, t.Port) {
+		u.Host = strings.TrimSuffix(u.Host, fmt.Sprintf(":%d", t.Port))
+	}
+	hr, err := http.NewRequestWithContext(ctx, req.Method, u.String(), bytes.NewReader(req.Body))
+	if err != nil {
+		return nil, abi.NewError(abi.CodeRequest, "the request to %s: %v", t.HostPort(), err)
+	}
+	if len(req.Body) == 0 {
+		hr.Body, hr.ContentLength, hr.GetBody = nil, 0, nil
+	}
+	if hr.Header, err = c.header(req.Header, t.Host); err != nil {
+		return nil, err
+	}
+	if hr.Header.Get("User-Agent") == "" {
+		hr.Header.Set("User-Agent", "bladehost")
+	}
+	if hr.Header.Get("Accept-Encoding") == "" {
+		hr.Header.Set("Accept-Encoding", "gzip")
+	}
+	return c.tr.RoundTrip(hr)
+}
+
+func defaultPort(scheme string, port int) bool {
+	return scheme == "http" && port == 80 || scheme == "https" && port == 443
+}
+
+// dial connects to a host, or to the proxy. The last gate is here: the address
+// that the kernel is about to connect to.
+func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	l, _ := ctx.Value(leaveKey{}).(leave)
+	if c.opt.Proxy != nil {
+		return c.throughProxy(ctx, l, addr)
+	}
+	return c.dialer(l.private).DialContext(ctx, network, addr)
+}
+
+func (c *Client) dialer(private bool) *net.Dialer {
+	return &net.Dialer{Timeout: c.lim.Dial, Resolver: c.opt.Resolver, ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
+		return checkDial(network, address, private)
+	}}
+}
+
+func checkDial(network, address string, private bool) error {
+	if network != "tcp4" && network != "tcp6" {
+		return &blockedError{address, "it is no TCP address"}
+	}
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return &blockedError{address, "it is no address"}
+	}
+	if private {
+		return nil
+	}
+	if err := CheckAddr(ap.Addr()); err != nil {
+		return &blockedError{ap.Addr().String(), err.Error()}
+	}
+	return nil
+}
+
+// blockedError is a refusal at the last gate.
+type blockedError struct{ addr, why string }
+
+func (e *blockedError) Error() string { return e.addr + ": " + e.why }
+
+// failure makes the error of a failed exchange: a refusal as it is, the end of
+// the caller's context as its cause, all else as a network error. No text of the
+// server is in it.
+func (c *Client) failure(outer, ctx context.Context, err error, limit time.Duration) error {
+	var own *abi.Error
+	var blocked *blockedError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &blocked):
+		return abi.NewError(abi.CodeNetBlocked, "the name leads to %s, which may not be reached: %s", blocked.addr, blocked.why)
+	case outer.Err() != nil:
+		return context.Cause(outer)
+	case errors.Is(context.Cause(ctx), errTime):
+		return abi.NewError(abi.CodeNetFailed, "there was no whole answer within %v", limit)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return abi.NewError(abi.CodeNetFailed, "the server did not answer in time")
+	case strings.Contains(err.Error(), "server response headers exceeded"):
+		return abi.NewError(abi.CodeNetLimit, "the header of the answer is over %d bytes", c.lim.MaxHeader)
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return abi.NewError(abi.CodeNetFailed, "the name %s was not found", dns.Name)
+	}
+	return abi.NewError(abi.CodeNetFailed, "the request failed: %s", cause(err)).Because(err)
+}
+
+// cause is the innermost error: the outer ones repeat the URL.
+func cause(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return brief(err.Error())
+		}
+		err = next
+	}
+}
+
+func brief(s string) string {
+	const most = 200
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+func (c *Client) note(method, u string, status int, refused error) {
+	if c.opt.Note != nil {
+		c.opt.Note(method, withoutQuery(u), status, refused)
+	}
+}
+
+// withoutQuery leaves out what often holds a token.
+func withoutQuery(u string) string {
+	u, _, _ = strings.Cut(u, "?")
+	return brief(u)
+}
+
+// body is an answer's body within its limits.
+type body struct {
+	r       io.ReadCloser
+	dec     io.Reader
+	lim     Limits
+	most    int64
+	ctx     context.Context
+	cancel  context.CancelFunc
+	fail    func(error) error
+	decoded bool
+
+	in, out   int64
+	since     time.Time
+	mark      int64
+	closeOnce sync.Once
+}
