@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -122,6 +123,10 @@ func canonicalHost(h string) (string, netip.Addr, error) {
 		return "", none, fmt.Errorf("the host %q is no name", h)
 	}
 	name = strings.ToLower(name)
+	// What another reader would refuse or read in another way is no name.
+	if again, err := lookup.ToASCII(name); err != nil || again != name || !utf8.ValidString(h) {
+		return "", none, fmt.Errorf("the host %q is no name", h)
+	}
 	if name == "" || strings.HasPrefix(name, ".") || strings.Contains(name, "..") {
 		return "", none, errors.New("the host has an empty part")
 	}
