@@ -127,7 +127,7 @@ func canonicalHost(h string) (string, netip.Addr, error) {
 	if again, err := lookup.ToASCII(name); err != nil || again != name || !utf8.ValidString(h) {
 		return "", none, fmt.Errorf("the host %q is no name", h)
 	}
-	if name == "" || strings.HasPrefix(name, ".") || strings.Contains(name, "..") {
+	if name == "" || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.Contains(name, "..") {
 		return "", none, errors.New("the host has an empty part")
 	}
 	if numeric(name[strings.LastIndexByte(name, '.')+1:]) {
