@@ -44,10 +44,11 @@ func sign(t testing.TB, b []byte) []byte {
 	return b
 }
 
-// wat is a hand-written module with a manifest of one tool.
+// watGuest is a hand-written module with the imports of the ABI, a page of memory
+// and a manifest of one tool.
 func watGuest(t testing.TB, body string) []byte {
 	t.Helper()
-	b := assemble(t, `(module
+	return watModule(t, `(module
 	 (import "blade_v1" "take" (func $take (param i32 i32 i32) (result i32)))
 	 (import "blade_v1" "call" (func $call (param i32 i32 i32 i32) (result i64)))
 	 (import "blade_v1" "yield" (func $yield (param i32 i32) (result i32)))
@@ -59,6 +60,17 @@ func watGuest(t testing.TB, body string) []byte {
 	 (memory (export "memory") 1)
 	 (data (i32.const 16) "null{\"kind\":\"progress\"}x-echo.echo")
 	`+body+`)`)
+}
+
+// watModule is a hand-written module with the manifest of watGuest.
+func watModule(t testing.TB, text string) []byte {
+	t.Helper()
+	return withManifest(t, assemble(t, text))
+}
+
+// withManifest gives a module the manifest of one tool, Wat.
+func withManifest(t testing.TB, b []byte) []byte {
+	t.Helper()
 	m := abi.Manifest{ABI: 1, Name: "blade-tool-wat", Version: "1.0.0", Description: "A hand-written module.",
 		Tools: []abi.ToolSpec{{Name: "Wat", Description: abi.Description{Short: "Does what its text says."}, Parameters: json.RawMessage(`{"type":"object"}`), Services: []string{"x-echo"}}}}
 	raw, err := abi.Marshal(m)

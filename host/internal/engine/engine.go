@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/engine/wasi"
 )
 
 // DefaultMemoryLimit is how much memory an instance may have, in bytes.
@@ -52,8 +53,12 @@ type Options struct {
 	// drops it.
 	Log *slog.Logger
 
-	// level forces the level of all plugins, for tests.
-	level *level
+	// For tests: level forces the level of all plugins, initTime shortens the time
+	// of an init phase, cleanup that of a guest that knows it should stop, world
+	// changes what WASI shows.
+	level             *level
+	initTime, cleanup time.Duration
+	world             func(*wasi.Config)
 }
 
 // Engine holds what plugins share: the cache of compiled code and the gate on
@@ -119,6 +124,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Reset == "" {
 		o.Reset = os.Getenv(resetEnv)
+	}
+	if o.initTime == 0 {
+		o.initTime = abi.InitTime
+	}
+	if o.cleanup == 0 {
+		o.cleanup = cleanup
 	}
 	return o
 }

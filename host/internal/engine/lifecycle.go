@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,13 +26,14 @@ func (p *pool) instantiate(ctx context.Context, from *image) (*instance, error) 
 	if err != nil {
 		return nil, err
 	}
-	if from.globals != nil {
+	if from.after {
 		i.home = from.globals
 		i.setGlobals()
+		i.wasi.SetTable(from.table)
+		i.wasi.SetMonotonicFloor(from.clock)
 	} else {
 		i.home = i.readGlobals()
 	}
-	i.wasi.SetMonotonicFloor(from.clock)
 	return i, nil
 }
 
@@ -59,6 +59,9 @@ func (p *Plugin) newInstance(ctx context.Context, c *compiled, w *World, mem mem
 		v := g.View(w.Limits)
 		i.views = append(i.views, v)
 		cfg.Mounts = append(cfg.Mounts, wasi.Mount{Guest: g.GuestPath(), View: v})
+	}
+	if change := p.e.opt.world; change != nil {
+		change(&cfg)
 	}
 	i.wasi = wasi.NewState(cfg)
 	defer func() {
@@ -130,7 +133,7 @@ func (i *instance) initialize() error {
 // *abi.Error, or the cause of the context's end.
 func (i *instance) phaseCall(p phase, name string, f api.Function) error {
 	i.enter(p)
-	i.until = time.Now().Add(abi.InitTime)
+	i.until = time.Now().Add(i.plugin.e.opt.initTime)
 	err := f.CallWithStack(&i.guestContext, nil)
 	switch {
 	case err == nil:
@@ -142,7 +145,7 @@ func (i *instance) phaseCall(p phase, name string, f api.Function) error {
 	case i.stopped == stopCall:
 		return i.cause()
 	case i.stopped == stopInit:
-		return abi.NewError(abi.CodeInit, "%s took longer than %v", name, abi.InitTime)
+		return abi.NewError(abi.CodeInit, "%s took longer than %v", name, i.plugin.e.opt.initTime)
 	}
 	why := i.violation
 	if why == nil {
@@ -152,10 +155,6 @@ func (i *instance) phaseCall(p phase, name string, f api.Function) error {
 	e.Details = why.Details
 	return e
 }
-
-// errNotPristine says that a snapshot would not fit another instance: its idea of
-// its descriptors is not that of a new world.
-var errNotPristine = errors.New("the module closed or changed a lent descriptor in its initialisation")
 
 // snapshot runs a module up to the moment where calls begin and keeps that state.
 func (p *Plugin) snapshot(ctx context.Context, c *compiled, w *World, at *place) (*image, error) {
@@ -179,10 +178,7 @@ func (p *Plugin) snapshot(ctx context.Context, c *compiled, w *World, at *place)
 			return nil, err
 		}
 	}
-	if !i.wasi.Pristine() {
-		return nil, errNotPristine
-	}
-	img := &image{clock: i.wasi.Monotonic(), globals: i.readGlobals()}
+	img := &image{after: true, clock: i.wasi.Monotonic(), globals: i.readGlobals(), table: i.wasi.Table()}
 	b, ok := i.mem.Read(0, i.mem.Size())
 	if !ok {
 		return nil, abi.NewError(abi.CodeInit, "the memory cannot be read")

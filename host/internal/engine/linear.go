@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/bladehost/bladehost/host/internal/engine/wasi"
 )
 
 // Ways to put memory back after a call.
@@ -57,8 +59,11 @@ func (b *bounds) fit(size uint64) uint64 {
 // image is the state that instances begin with: the content of the memory and
 // what else it takes to go on from there.
 type image struct {
-	store   imageStore
+	store imageStore
+	// after says that the module's initialisation is in it; the rest is set then.
+	after   bool
 	globals []uint64
+	table   wasi.Table
 	// clock is what the monotonic clock read when the image was taken.
 	clock int64
 }

@@ -50,7 +50,7 @@ func (s stop) Error() string {
 	case stopCall:
 		return "stopped: the call has ended"
 	case stopInit:
-		return "stopped: initialisation took longer than " + abi.InitTime.String()
+		return "stopped: initialisation took too long"
 	case stopLate:
 		return "stopped: it ran on after its result"
 	case stopStack:
@@ -125,7 +125,7 @@ func (i *instance) due(now time.Time) stop {
 	var patience time.Duration
 	switch {
 	case i.phase == phaseReturned, i.noticed:
-		patience = cleanup
+		patience = i.plugin.e.opt.cleanup
 	case i.polled:
 		patience = notice
 	}

@@ -34,9 +34,6 @@ type pool struct {
 	c      *compiled
 	world  *World
 	shards []shard
-	// level is the compiled module's, or strict where a snapshot is not possible
-	// in this world.
-	level atomic.Int32
 
 	// users counts the calls in the pool; gone says that it was taken out of its
 	// plugin and must not be entered any more. Whoever adds a user looks at gone
@@ -63,12 +60,11 @@ type shard struct {
 
 func newPool(p *Plugin, c *compiled, w *World) *pool {
 	pl := &pool{plugin: p, c: c, world: w, shards: make([]shard, runtime.GOMAXPROCS(0)), making: make(chan struct{}, 1)}
-	pl.level.Store(int32(c.level))
 	pl.sweeps = time.AfterFunc(p.e.opt.IdleTime, pl.sweep) // free stops it
 	return pl
 }
 
-func (p *pool) is(l level) bool { return level(p.level.Load()) == l }
+func (p *pool) is(l level) bool { return p.c.level == l }
 
 // enter must be followed by leave if it says true.
 func (p *pool) enter() bool {
@@ -222,14 +218,7 @@ func (p *pool) begins(ctx context.Context, at *place) (*image, error) {
 	if img := p.image.Load(); img != nil {
 		return img, nil
 	}
-	if !p.is(snapshot) {
-		return p.c.base()
-	}
 	img, err := p.plugin.snapshot(ctx, p.c, p.world, at)
-	if errors.Is(err, errNotPristine) {
-		p.level.Store(int32(strict))
-		return p.c.base()
-	}
 	if err != nil {
 		return nil, err
 	}

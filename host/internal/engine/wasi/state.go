@@ -137,8 +137,36 @@ func (s *State) Reset() {
 	s.fds = append(s.fds[:0], s.base...)
 }
 
-// Pristine says whether the table is the one that Reset restores.
-func (s *State) Pristine() bool { return slices.Equal(s.fds, s.base) }
+// Table is a descriptor table as a guest left it in Init, without open files.
+type Table struct {
+	descs []desc
+	mount []int // for each, which mount it is of, or -1
+}
+
+// Table returns the table as it is now, for instances of the same world that begin
+// with the memory of this one.
+func (s *State) Table() Table {
+	t := Table{descs: slices.Clone(s.fds)}
+	for i := range t.descs {
+		d := &t.descs[i]
+		t.mount = append(t.mount, slices.IndexFunc(s.cfg.Mounts, func(m Mount) bool { return d.dir != nil && m.View.Root() == d.dir }))
+		d.file, d.dir = nil, nil
+	}
+	return t
+}
+
+// SetTable puts a table in place, now and in each Reset. It must be of a state with
+// the same mounts.
+func (s *State) SetTable(t Table) {
+	s.closeOpened()
+	s.base = append(s.base[:0], t.descs...)
+	for i, m := range t.mount {
+		if m >= 0 {
+			s.base[i].dir = s.cfg.Mounts[m].View.Root()
+		}
+	}
+	s.fds = append(s.fds[:0], s.base...)
+}
 
 // Mark makes the table as it is now the one that Reset restores: what the guest did to
 // its preopens during Init stays as its memory image remembers it. Open files are
