@@ -89,6 +89,7 @@ var (
 		{"tool checks", (*run).toolChecks, false},
 		{"rules", (*run).judgeRules, false},
 		{"paths", (*run).judgePaths, false},
+		{"secrets", (*run).needSecrets, false},
 		{"permission hooks", (*run).permissionHooks, false},
 		{"handler", (*run).askHandler, false},
 		{"mode", (*run).judgeMode, false},

@@ -3,10 +3,12 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"slices"
 
 	"github.com/bladehost/bladehost/abi"
 	capfs "github.com/bladehost/bladehost/host/caps/fs"
+	"github.com/bladehost/bladehost/host/caps/secrets"
 	"github.com/bladehost/bladehost/host/internal/engine"
 	"github.com/bladehost/bladehost/host/tool"
 )
@@ -55,8 +57,19 @@ type Grants struct {
 	Env map[string]string
 	// Limits bounds what one call may do to the folders; the zero value has defaults.
 	Limits capfs.Limits
-	// Config are the user's settings; nil means none.
+	// Config are the user's settings; nil means none. They must fit the schema in
+	// the manifest.
 	Config json.RawMessage
+	// Net are the granted hosts, as patterns of package caps/http; NetPrivate are
+	// names with a port that may lead to private addresses; DenyNet wins over both.
+	Net, NetPrivate, DenyNet []string
+	// Secrets are the granted secrets. One without hosts may be sent to the hosts
+	// that the manifest names for it.
+	Secrets []secrets.Grant
+	// SecretSources have their values, in order.
+	SecretSources []secrets.Source
+	// Resolver resolves names; nil is the system's.
+	Resolver *net.Resolver
 }
 
 // roots are the granted folders' paths as the user wrote them.
@@ -83,12 +96,16 @@ func (a Attachment) entries() ([]*entry, error) {
 	})
 	src := tool.Source{Kind: tool.SourceCustom, Trust: a.Plugin.opt.Trust, ID: "plugin:" + m.Name}
 	var out []*entry
-	for _, g := range a.Plugin.p.Tools(w, engine.Lent{Writes: lentWrites}) {
+	network, err := a.network()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range a.Plugin.p.Tools(w, engine.Lent{Writes: func(s *abi.ToolSpec) bool { return network.writes() || lentWrites(s) }}) {
 		e, err := newEntry(g, src)
 		if err != nil {
 			return nil, err
 		}
-		e.guest = &guestInfo{manifest: m, grants: a.Grants, env: env, digest: a.Plugin.Digest()}
+		e.guest = &guestInfo{manifest: m, grants: a.Grants, env: env, digest: a.Plugin.Digest(), network: network}
 		out = append(out, e)
 	}
 	return out, nil
@@ -100,6 +117,7 @@ type guestInfo struct {
 	grants   Grants
 	env      map[string]string
 	digest   string
+	network  *network
 }
 
 // lentWrites reports whether a service the tool declares can change something

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"os"
 	"strings"
 	"sync"
 
@@ -34,7 +33,11 @@ func (r *run) serve(ctx context.Context, name string, req tool.Request) (tool.An
 		return r.serveRuntime(ctx, name)
 	case abi.ConfigGet:
 		return r.config()
-	case abi.HTTPCall, abi.KVGet, abi.KVSet, abi.KVDelete, abi.KVList, abi.SecretPresence:
+	case abi.HTTPCall:
+		return r.serveHTTP(ctx, req)
+	case abi.SecretPresence:
+		return r.serveSecret(ctx, req)
+	case abi.KVGet, abi.KVSet, abi.KVDelete, abi.KVList:
 		return r.notLent(name)
 	}
 	return r.serveDeclared(ctx, name, req)
@@ -103,11 +106,10 @@ func (r *run) config() (tool.Answer, error) {
 	if g == nil || g.manifest.Config == nil {
 		return tool.Answer{}, abi.NewError(abi.CodeNotDeclared, "%s needs a config schema in the manifest", abi.ConfigGet)
 	}
-	head := g.grants.Config
-	if head == nil {
-		head = json.RawMessage("{}")
+	if g.network.config == nil {
+		return tool.Answer{}, abi.NewError(abi.CodeNotGranted, "%s needs settings; see what is missing with: bladehost config get %s", r.canonical(), g.manifest.Name)
 	}
-	return tool.Answer{Head: head}, nil
+	return tool.Answer{Head: g.network.config}, nil
 }
 
 // notLent says why one of the host's services cannot be used: the manifest does
@@ -215,7 +217,7 @@ func decodeHead(req tool.Request, v any) error {
 // streams are the open streams of one call.
 type streams struct {
 	mu   sync.Mutex
-	open map[int]*os.File
+	open map[int]io.ReadCloser
 	last int
 }
 
@@ -225,14 +227,14 @@ const maxStreams = 16
 // maxChunk bounds one stream.read.
 const maxChunk = 1 << 20
 
-func (s *streams) add(f *os.File) (int, error) {
+func (s *streams) add(f io.ReadCloser) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.open) >= maxStreams {
 		return 0, abi.NewError(abi.CodeServiceLimit, "a call may have %d open streams", maxStreams)
 	}
 	if s.open == nil {
-		s.open = map[int]*os.File{}
+		s.open = map[int]io.ReadCloser{}
 	}
 	s.last++
 	s.open[s.last] = f
@@ -262,6 +264,9 @@ func (s *streams) read(req tool.Request) (tool.Answer, error) {
 	n, err := io.ReadFull(f, buf)
 	end := err == io.EOF || err == io.ErrUnexpectedEOF
 	if err != nil && !end {
+		if abi.CodeOf(err) != "" {
+			return tool.Answer{}, err
+		}
 		return tool.Answer{}, abi.NewError(abi.CodeServiceFailed, "the stream cannot be read: %v", err)
 	}
 	ans, err := headOf(map[string]any{"eof": end})

@@ -118,6 +118,11 @@ func (s *Session) close(ctx context.Context, reason abi.Cancel) error {
 	s.ended.Do(func() {
 		_, hook = s.fire(context.WithoutCancel(ctx), HookInput{Event: HookSessionEnd}, s.opt.SessionEndHookTimeout)
 		s.h.leave(s)
+		for _, e := range s.reg.Load().sorted {
+			if e.guest != nil {
+				e.guest.network.close()
+			}
+		}
 	})
 	return hook
 }

@@ -18,6 +18,7 @@ const completed = "Execution completed"
 // normalise checks the result against what the contract promises its readers.
 func (r *run) normalise() {
 	r.checkResult()
+	r.scrub()
 	r.limit()
 	r.stamp()
 }

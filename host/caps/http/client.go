@@ -72,12 +72,10 @@ type Options struct {
 	Proxy *url.URL
 	// Fill replaces the secrets in the header values of a request to a host. It is
 	// called for each hop. Nil leaves values as they are.
-	Fill func(host, value string) (string, error)
+	Fill func(ctx context.Context, host, value string) (string, error)
 	// Note is told of each hop that was sent, and of each that was refused, with
 	// the reason. Nil tells nobody.
 	Note func(method, url string, status int, refused error)
-	// roots are further certificates that tests trust.
-	transport func(*http.Transport)
 }
 
 // Client sends requests under one policy. It is safe for concurrent use; Close
@@ -95,9 +93,6 @@ func New(opt Options) *Client {
 		Proxy: nil, DialContext: c.dial, TLSHandshakeTimeout: c.lim.TLS, ResponseHeaderTimeout: c.lim.Header,
 		MaxResponseHeaderBytes: c.lim.MaxHeader, DisableCompression: true, ForceAttemptHTTP2: true,
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
-	}
-	if opt.transport != nil {
-		opt.transport(c.tr)
 	}
 	return c
 }
@@ -290,7 +285,7 @@ func (c *Client) send(ctx context.Context, req Request, t Target, private bool) 
 	if len(req.Body) == 0 {
 		hr.Body, hr.ContentLength, hr.GetBody = nil, 0, nil
 	}
-	if hr.Header, err = c.header(req.Header, t.Host); err != nil {
+	if hr.Header, err = c.header(ctx, req.Header, t.Host); err != nil {
 		return nil, err
 	}
 	if hr.Header.Get("User-Agent") == "" {

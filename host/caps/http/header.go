@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -77,12 +78,12 @@ func (c *Client) checkRequest(req *Request) error {
 }
 
 // header is the header of one hop, with the secrets of its host in place.
-func (c *Client) header(h http.Header, host string) (http.Header, error) {
+func (c *Client) header(ctx context.Context, h http.Header, host string) (http.Header, error) {
 	out := make(http.Header, len(h)+2)
 	for name, values := range h {
 		for _, v := range values {
 			if c.opt.Fill != nil && secretMark.MatchString(v) {
-				filled, err := c.opt.Fill(host, v)
+				filled, err := c.opt.Fill(ctx, host, v)
 				if err != nil {
 					return nil, err
 				}

@@ -18,6 +18,9 @@ type Policy struct {
 	// address with a port, or localhost with a port, allows exactly that, private
 	// or not.
 	Hosts []string
+	// Declared are the hosts that whoever asks said it needs; they must be allowed
+	// by Hosts too. Nil does not restrict.
+	Declared []string
 	// Blocked wins over Hosts, in the same forms.
 	Blocked []string
 	// Private are names with a port that may lead to private addresses; they must
@@ -58,6 +61,16 @@ func CheckPattern(p string) error {
 		return fmt.Errorf("%q: write it as %s", p, name)
 	}
 	return nil
+}
+
+// Covers reports whether a list of patterns has a host, whatever the port.
+func Covers(host string, patterns []string) bool {
+	name, addr, err := canonicalHost(host)
+	if err != nil {
+		return false
+	}
+	ok, _ := covered(patterns, Target{Host: name, Addr: addr})
+	return ok
 }
 
 // splitPattern parts host and port, which may be missing.
@@ -116,6 +129,9 @@ func (p *Policy) judge(t Target, method string) (private bool, err *abi.Error) {
 	}
 	if ok, _ := covered(p.Blocked, t); ok {
 		return false, abi.NewError(abi.CodeNetBlocked, "%s is blocked", t.HostPort())
+	}
+	if said, _ := covered(p.Declared, t); p.Declared != nil && !said {
+		return false, abi.NewError(abi.CodeNotDeclared, "%s is not among the hosts that the plugin declares: %s", t.HostPort(), orNone(p.Declared))
 	}
 	ok, exact := covered(p.Hosts, t)
 	if p.Hosts != nil && !ok {

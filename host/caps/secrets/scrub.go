@@ -1,0 +1,172 @@
+package secrets
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/url"
+	"sort"
+	"strings"
+)
+
+// Scrubber replaces values, and the forms in which servers and libraries echo
+// them (base64, URL-encoded, JSON-escaped, hex), by [secret:NAME]. It is
+// immutable and safe for concurrent use.
+type Scrubber struct {
+	forms []form
+	// first are the bytes that forms begin with.
+	first [256]bool
+}
+
+type form struct{ text, mark string }
+
+// NewScrubber makes a Scrubber for values by name.
+func NewScrubber(values map[string]string) *Scrubber {
+	s := &Scrubber{}
+	seen := map[string]bool{}
+	for value, name := range values {
+		m := "[secret:" + name + "]"
+		for _, text := range forms(value) {
+			if len(text) >= minLength && !seen[text] {
+				seen[text] = true
+				s.forms = append(s.forms, form{text, m})
+				s.first[text[0]] = true
+			}
+		}
+	}
+	// Longer forms first, so that none is left half.
+	sort.Slice(s.forms, func(i, j int) bool {
+		if a, b := s.forms[i], s.forms[j]; len(a.text) != len(b.text) {
+			return len(a.text) > len(b.text)
+		}
+		return s.forms[i].text < s.forms[j].text
+	})
+	return s
+}
+
+func forms(v string) []string {
+	out := []string{v, url.QueryEscape(v), url.PathEscape(v), hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v)))}
+	if b, err := json.Marshal(v); err == nil {
+		out = append(out, string(b[1:len(b)-1]))
+	}
+	// In base64 a value may start at any of three places; the characters that
+	// depend on its neighbours are left out.
+	for shift := range 3 {
+		padded := append(make([]byte, shift), v...)
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			text := enc.EncodeToString(padded)
+			from := (shift*8 + 5) / 6
+			to := len(text)
+			if len(padded)%3 != 0 {
+				to--
+			}
+			if from < to {
+				out = append(out, text[from:to])
+			}
+		}
+	}
+	return out
+}
+
+// Empty reports whether there is nothing to take out.
+func (s *Scrubber) Empty() bool { return s == nil || len(s.forms) == 0 }
+
+// Text is t without the values.
+func (s *Scrubber) Text(t string) string {
+	if s.Empty() {
+		return t
+	}
+	return string(s.Bytes([]byte(t)))
+}
+
+// Bytes is b without the values; b itself where there is none in it.
+func (s *Scrubber) Bytes(b []byte) []byte {
+	if s.Empty() {
+		return b
+	}
+	out, _ := s.scan(b, true)
+	return out
+}
+
+// scan replaces from left to right, the longest form first. Unless b is the end,
+// it stops where a value may have begun that is not whole yet, and returns the
+// rest.
+func (s *Scrubber) scan(b []byte, end bool) (out, rest []byte) {
+	from, changed := 0, false
+	for i := 0; i < len(b); {
+		mark, n, begun := s.at(b[i:])
+		switch {
+		case begun && !end:
+			return append(out, b[from:i]...), b[i:]
+		case n == 0:
+			i++
+		default:
+			out = append(append(out, b[from:i]...), mark...)
+			i += n
+			from, changed = i, true
+		}
+	}
+	if !changed {
+		return b, nil
+	}
+	return append(out, b[from:]...), nil
+}
+
+// at is the longest form that b starts with; begun says that b is the beginning
+// of a longer one.
+func (s *Scrubber) at(b []byte) (mark string, n int, begun bool) {
+	if !s.first[b[0]] {
+		return "", 0, false
+	}
+	for _, f := range s.forms {
+		if len(f.text) <= len(b) {
+			if string(b[:len(f.text)]) == f.text {
+				return f.mark, len(f.text), begun
+			}
+		} else if f.text[:len(b)] == string(b) {
+			begun = true
+		}
+	}
+	return "", 0, begun
+}
+
+// Reader is r without the values, also where one is parted between two reads.
+func (s *Scrubber) Reader(r io.Reader) io.Reader {
+	if s.Empty() {
+		return r
+	}
+	return &scrubReader{s: s, r: r}
+}
+
+type scrubReader struct {
+	s   *Scrubber
+	r   io.Reader
+	raw []byte
+	out []byte
+	err error
+}
+
+// Read scrubs what is far enough from the end of what was read so far that no
+// value can straddle it.
+func (r *scrubReader) Read(p []byte) (int, error) {
+	for len(r.out) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		buf := make([]byte, 32<<10)
+		n, err := r.r.Read(buf)
+		r.raw = append(r.raw, buf[:n]...)
+		if err != nil {
+			r.err = err
+			r.out, r.raw = r.s.Bytes(r.raw), nil
+			continue
+		}
+		var rest []byte
+		r.out, rest = r.s.scan(r.raw, false)
+		r.raw = append([]byte(nil), rest...)
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}
