@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"regexp"
+	"strings"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host"
@@ -39,7 +40,7 @@ func (c *checker) module() {
 func fixOf(code abi.Code) string {
 	for _, d := range abi.Codes() {
 		if d.Code == code {
-			return d.Fix
+			return strings.TrimPrefix(strings.TrimPrefix(d.Fix, "The plugin's author: "), "The tool's author: ") // who reads it is the author
 		}
 	}
 	return "see abi/SPEC.md"

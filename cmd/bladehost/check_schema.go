@@ -66,7 +66,7 @@ const schemaFix = "write a JSON Schema of draft 2020-12 with references only wit
 
 func (c *checker) compiled(at string, raw json.RawMessage) *host.Schema {
 	s, err := host.CompileSchema(raw)
-	if err != nil {
+	if err != nil && !c.found(at) {
 		c.valid = false // a session would refuse the tool
 		c.add("V08", sevError, at, schemaFix, "%v", err)
 	}
@@ -74,10 +74,17 @@ func (c *checker) compiled(at string, raw json.RawMessage) *host.Schema {
 }
 
 func (c *checker) usable(at string, raw json.RawMessage) {
-	if err := host.CheckSchema(raw); err != nil {
+	if err := host.CheckSchema(raw); err != nil && !c.found(at) {
 		c.valid = false
 		c.add("V08", sevError, at, schemaFix, "%v", err)
 	}
+}
+
+// found reports whether there is an error at a place, or inside it, already.
+func (c *checker) found(at string) bool {
+	return slices.ContainsFunc(c.report.Findings, func(f finding) bool {
+		return f.Severity == sevError && (f.Where == at || strings.HasPrefix(f.Where, at+"/"))
+	})
 }
 
 // examples checks that the examples of the description are inputs.

@@ -55,7 +55,7 @@ func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	input, err := a.input(rest)
+	input, err := a.input(ctx, rest)
 	if err != nil {
 		return err
 	}
@@ -163,20 +163,32 @@ func isPluginRef(s string) bool {
 }
 
 // input is the call's input: the argument, a file, standard input, or nothing.
-func (a *app) input(rest []string) (json.RawMessage, error) {
-	if len(rest) == 0 {
+func (a *app) input(ctx context.Context, rest []string) (json.RawMessage, error) {
+	name := "-"
+	switch {
+	case len(rest) == 0:
 		if a.inTTY {
 			return json.RawMessage("{}"), nil
 		}
-		return a.readInput("-")
+	case strings.HasPrefix(rest[0], "@"):
+		name = rest[0][1:]
+	case rest[0] != "-":
+		return json.RawMessage(rest[0]), nil
 	}
-	switch s := rest[0]; {
-	case s == "-":
-		return a.readInput("-")
-	case strings.HasPrefix(s, "@"):
-		return a.readInput(s[1:])
-	default:
-		return json.RawMessage(s), nil
+	type read struct {
+		b   json.RawMessage
+		err error
+	}
+	done := make(chan read, 1)
+	go func() { // ends with the input, or with the process: a pipe may stay open for ever
+		b, err := a.readInput(name)
+		done <- read{b, err}
+	}()
+	select {
+	case r := <-done:
+		return r.b, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -98,6 +100,8 @@ func (a *app) session(ctx context.Context, f sessionFlags) error {
 	for _, d := range s.Diagnostics() {
 		a.h(d)
 	}
+	// An agent that went away is an error to clean up after, not the end at once.
+	signal.Ignore(syscall.SIGPIPE)
 	return sv.serve(ctx, s, a.in)
 }
 

@@ -17,6 +17,9 @@ import (
 // maxLine bounds one line of input, in bytes.
 const maxLine = 16 << 20
 
+// maxCallID bounds the id of a call: each is remembered for the whole session.
+const maxCallID = 1024
+
 var errLongLine = errors.New("the line is too long")
 
 // readLine returns the next line without its end. A line that is too long is
@@ -122,7 +125,7 @@ func parseLine(b []byte) (*inLine, *abi.Error) {
 	if !ok {
 		return l, abi.NewError(abi.CodeArgumentsInvalid, "the type %q is not known", clip(kind))
 	}
-	for k := range raw {
+	for _, k := range sortedKeys(raw) {
 		if k != "type" && k != "ref" && !contains(members.need, k) && !contains(members.may, k) {
 			return l, abi.NewError(abi.CodeArgumentsInvalid, "a line of type %s has no member %q", kind, clip(k))
 		}
@@ -132,12 +135,36 @@ func parseLine(b []byte) (*inLine, *abi.Error) {
 			return l, abi.NewError(abi.CodeArgumentsInvalid, "a line of type %s needs the member %q", kind, k)
 		}
 	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields() // those of the calls inside
-	if err := dec.Decode(l); err != nil {
+	if bad := checkCalls(raw["calls"]); bad != nil {
+		return l, bad
+	}
+	if err := json.Unmarshal(b, l); err != nil {
 		return l, abi.NewError(abi.CodeArgumentsInvalid, "the line of type %s: %v", kind, err)
 	}
 	return l, nil
+}
+
+// checkCalls checks the members of the calls inside a line.
+func checkCalls(raw json.RawMessage) *abi.Error {
+	if raw == nil {
+		return nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil || list == nil {
+		return abi.NewError(abi.CodeArgumentsInvalid, "calls is no array")
+	}
+	for i, c := range list {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(c, &m) != nil || m == nil {
+			return abi.NewError(abi.CodeArgumentsInvalid, "call %d is no object", i)
+		}
+		for _, k := range sortedKeys(m) {
+			if !contains(callMembers, k) {
+				return abi.NewError(abi.CodeArgumentsInvalid, "call %d has no member %q", i, clip(k))
+			}
+		}
+	}
+	return nil
 }
 
 func clip(s string) string {
@@ -156,6 +183,9 @@ func (c callFields) call(turnID string) (host.Call, *abi.Error) {
 	}
 	if c.ID == "" || c.Tool == "" {
 		return out, abi.NewError(abi.CodeArgumentsInvalid, "a call needs an id and a tool")
+	}
+	if len(c.ID) > maxCallID {
+		return out, abi.NewError(abi.CodeArgumentsInvalid, "the id of a call has %d bytes, at most %d are allowed", len(c.ID), maxCallID)
 	}
 	if c.Input != nil && c.Arguments != nil {
 		return out, abi.NewError(abi.CodeArgumentsInvalid, "the call %s has both input and arguments; give one", clip(c.ID))

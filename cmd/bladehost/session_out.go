@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/bladehost/bladehost/abi"
 )
@@ -12,21 +14,35 @@ import (
 // outbox writes lines in order in a goroutine of its own, so that whoever reads
 // the agent's input never waits for an agent that does not read.
 type outbox struct {
-	mu     sync.Mutex
-	lines  [][]byte
+	mu    sync.Mutex
+	lines [][]byte
+	// bytes are those of lines.
+	bytes  int
 	closed bool
 	err    error
 	wake   chan struct{}
 	// roomy is closed and renewed when the queue has become short.
 	roomy chan struct{}
-	done  chan struct{}
+	// failed is closed when err is set: lines are dropped from then on.
+	failed chan struct{}
+	done   chan struct{}
 }
 
-// crowded is how many lines may wait before the yields of tools do.
-const crowded = 256
+const (
+	// crowded is how many lines may wait before the yields of tools do.
+	crowded = 256
+	// maxQueued bounds the lines that wait for the agent, in bytes. Yields wait
+	// long before; this is for results and acks of an agent that only writes.
+	maxQueued = 1 << 30
+	// lastWords is how long the process waits for an agent that does not read when
+	// the process should end.
+	lastWords = time.Second
+)
+
+var errBehind = errors.New("the agent does not read its lines: 1 GiB of them wait")
 
 func newOutbox(w io.Writer) *outbox {
-	o := &outbox{wake: make(chan struct{}, 1), roomy: make(chan struct{}), done: make(chan struct{})}
+	o := &outbox{wake: make(chan struct{}, 1), roomy: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{})}
 	go o.write(w) // close waits for it
 	return o
 }
@@ -38,11 +54,30 @@ func (o *outbox) put(v any) {
 		b, _ = abi.Marshal(map[string]string{"type": "error", "code": string(abi.CodeResultNotJSON), "message": err.Error()}) // strings always have a JSON form
 	}
 	o.mu.Lock()
-	o.lines = append(o.lines, append(b, '\n'))
+	if o.err == nil && o.bytes+len(b) > maxQueued {
+		o.fail(errBehind)
+	}
+	if o.err == nil {
+		o.lines = append(o.lines, append(b, '\n'))
+		o.bytes += len(b) + 1
+	}
 	o.mu.Unlock()
+	o.rouse()
+}
+
+func (o *outbox) rouse() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
+	}
+}
+
+// fail keeps the first error. The caller holds mu.
+func (o *outbox) fail(err error) {
+	if o.err == nil {
+		o.err = err
+		o.lines, o.bytes = nil, 0
+		close(o.failed)
 	}
 }
 
@@ -58,6 +93,8 @@ func (o *outbox) room(ctx context.Context, stop <-chan struct{}) {
 		o.mu.Unlock()
 		select {
 		case <-roomy:
+		case <-o.failed:
+			return
 		case <-stop:
 			return
 		case <-ctx.Done():
@@ -71,7 +108,7 @@ func (o *outbox) write(w io.Writer) {
 	for {
 		o.mu.Lock()
 		lines, closed := o.lines, o.closed
-		o.lines = nil
+		o.lines, o.bytes = nil, 0
 		if len(lines) > 0 {
 			close(o.roomy)
 			o.roomy = make(chan struct{})
@@ -80,8 +117,9 @@ func (o *outbox) write(w io.Writer) {
 		for _, l := range lines {
 			if _, err := w.Write(l); err != nil {
 				o.mu.Lock()
-				o.err = err
+				o.fail(err)
 				o.mu.Unlock()
+				return
 			}
 		}
 		if len(lines) > 0 {
@@ -94,17 +132,32 @@ func (o *outbox) write(w io.Writer) {
 	}
 }
 
-// close writes what is queued and ends.
-func (o *outbox) close() error {
+// close writes what is queued and ends. Once ctx ended or the output failed it
+// waits for lastWords only.
+func (o *outbox) close(ctx context.Context) error {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
+	o.rouse()
 	select {
-	case o.wake <- struct{}{}:
-	default:
+	case <-o.done:
+	case <-o.failed:
+		o.patience()
+	case <-ctx.Done():
+		o.patience()
 	}
-	<-o.done
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	return o.err
+}
+
+func (o *outbox) patience() {
+	t := time.NewTimer(lastWords)
+	defer t.Stop()
+	select {
+	case <-o.done:
+	case <-t.C:
+	}
 }
 
 // The lines that are no events of the session.
@@ -131,12 +184,11 @@ type errorLine struct {
 	SessionID string          `json:"sessionId"`
 }
 
+// plainLine is aborted or closed.
 type plainLine struct {
-	Type      string   `json:"type"`
-	SessionID string   `json:"sessionId"`
-	IDs       []string `json:"ids,omitempty"`
-	TurnID    string   `json:"turnId,omitempty"`
-	Reason    string   `json:"reason,omitempty"`
+	Type      string `json:"type"`
+	SessionID string `json:"sessionId"`
+	Reason    string `json:"reason,omitempty"`
 }
 
 // resultLine is the extended tool_result: isError only where it is true.

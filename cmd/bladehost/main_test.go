@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write generated files and scripts anew")
+
+// shared is what all tests of one run of this package use: a cache of compiled
+// plugins and the plugins themselves, each built once.
+var shared struct {
+	dir   string
+	once  sync.Once
+	paths map[string]string
+	err   error
+}
+
+// wrapped cleans up after the tests; testscript.Main itself never returns.
+type wrapped struct{ m *testing.M }
+
+func (w wrapped) Run() int {
+	dir, err := os.MkdirTemp("", "bladehost-cmd-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	shared.dir = dir
+	return w.m.Run()
+}
+
+func TestMain(m *testing.M) {
+	testscript.Main(wrapped{m}, map[string]func(){
+		"bladehost": func() { os.Exit(start(os.Args[1:])) },
+	})
+}
+
+// root is the top of the repository.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// plugins are the paths of ready plugins by name: hash and jq, the two real
+// ones; conformance, which reaches every part of the ABI; measure, which is small.
+func plugins(t testing.TB) map[string]string {
+	t.Helper()
+	shared.once.Do(func() { shared.paths, shared.err = buildPlugins(root(t)) })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.paths
+}
+
+func buildPlugins(top string) (map[string]string, error) {
+	conformance := filepath.Join(shared.dir, "raw.wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", conformance, "./pdk/conformance")
+	cmd.Dir = top
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, &buildError{string(out), err}
+	}
+	paths := map[string]string{}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	for name, source := range map[string]string{
+		"hash": filepath.Join(top, "plugins", "blade-tool-hash"), "jq": filepath.Join(top, "plugins", "blade-tool-jq"),
+		"conformance": conformance, "measure": filepath.Join(top, "testdata", "wasm", "spec-example.wasm"),
+	} {
+		wg.Go(func() {
+			out := filepath.Join(shared.dir, name+".wasm")
+			r := runCLI(context.Background(), nil, "", "build", source, "-o", out)
+			mu.Lock()
+			defer mu.Unlock()
+			paths[name] = out
+			if r.code != 0 && first == nil {
+				first = &buildError{r.err, nil}
+			}
+		})
+	}
+	wg.Wait()
+	return paths, first
+}
+
+type buildError struct {
+	out string
+	err error
+}
+
+func (e *buildError) Error() string { return "a plugin for the tests does not build: " + e.out }
+
+// ran is what a command line left behind.
+type ran struct {
+	code     int
+	out, err string
+}
+
+// runCLI runs a command line in this process. env overrides the environment;
+// the cache of compiled plugins is shared, the other places are only the test's
+// when env says so.
+func runCLI(ctx context.Context, env map[string]string, stdin string, args ...string) ran {
+	var out, msg bytes.Buffer
+	a := &app{in: strings.NewReader(stdin), out: &out, err: &msg, getenv: func(k string) string {
+		if v, ok := env[k]; ok {
+			return v
+		}
+		switch k {
+		case "XDG_CACHE_HOME":
+			return filepath.Join(shared.dir, "cache")
+		case "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME":
+			return filepath.Join(shared.dir, k)
+		case "BLADEHOST_HOME":
+			return ""
+		}
+		return os.Getenv(k)
+	}}
+	code := a.run(ctx, args)
+	return ran{code, out.String(), msg.String()}
+}
+
+// ownPlaces is an environment with places of the test's own.
+func ownPlaces(t testing.TB) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	return map[string]string{
+		"XDG_CONFIG_HOME": filepath.Join(dir, "config"), "XDG_DATA_HOME": filepath.Join(dir, "data"), "XDG_STATE_HOME": filepath.Join(dir, "state"),
+	}
+}
