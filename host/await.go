@@ -57,7 +57,7 @@ func (t *task[T]) abandon() (a answer[T], ended bool) {
 
 // await calls f. When ctx ends first, it returns the cause at once, and pending
 // counts f until it is done.
-func await[T any](ctx context.Context, pending *atomic.Int64, f func() (T, error)) (T, error) {
+func await[T any](ctx context.Context, pending *pending, f func() (T, error)) (T, error) {
 	var zero T
 	if ctx.Err() != nil {
 		return zero, context.Cause(ctx)

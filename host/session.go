@@ -32,7 +32,7 @@ type Session struct {
 
 	// pending counts tools and callbacks that outlived their call, pendingHooks
 	// hooks that outlived their budget.
-	pending, pendingHooks atomic.Int64
+	pending, pendingHooks pending
 	quarantine            atomic.Pointer[abi.Error]
 	diagnostics           []string
 

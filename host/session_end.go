@@ -100,8 +100,8 @@ func (s *Session) EndTurn() {
 }
 
 // Close cancels all calls, waits for them and ends the session. While a tool, a
-// callback or a hook still runs after its call ended, it fails with
-// CLEANUP_PENDING and can be called again. A second Close does nothing.
+// callback or a hook still runs 5 s after that, it fails with CLEANUP_PENDING and
+// can be called again. A second Close does nothing.
 func (s *Session) Close(ctx context.Context) error { return s.close(ctx, abi.CancelRequest) }
 
 func (s *Session) close(ctx context.Context, reason abi.Cancel) error {
@@ -111,6 +111,8 @@ func (s *Session) close(ctx context.Context, reason abi.Cancel) error {
 	if err := waitFor(ctx, s.cancelActive(all, &tool.CancelError{Reason: reason, Detail: "the session is closing"})); err != nil {
 		return err
 	}
+	s.pending.settle(cleanupBudget)
+	s.pendingHooks.settle(cleanupBudget)
 	if err := s.Pending(); err != nil {
 		return err
 	}
