@@ -1,0 +1,244 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// kitGuests are the committed conformance guests of the kits for other
+// languages: a new kit is one more file.
+func kitGuests(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../testdata/wasm/conformance-*.wasm")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no conformance guests: %v", err)
+	}
+	return files
+}
+
+// The golden calls of the ABI, with the conformance guest of every kit.
+func TestKits(t *testing.T) {
+	raw, err := os.ReadFile("../testdata/abi/calls.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range kitGuests(t) {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "conformance-"), ".wasm"), func(t *testing.T) {
+			var list []kitVector
+			if err := json.Unmarshal(raw, &list); err != nil {
+				t.Fatal(err)
+			}
+			module, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(module) > 150<<10 {
+				t.Errorf("the guest has %d bytes; 150 KiB are allowed", len(module))
+			}
+			logs := &logLines{}
+			h := newHost(t, Options{CacheDir: t.TempDir(), Log: slog.New(logs)})
+			told, err := h.Describe(t.Context(), module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := h.LoadPlugin(module, PluginOptions{Trust: tool.TrustWorkspace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compareManifest(t, p.Manifest(), told)
+			for _, v := range list {
+				t.Run(v.Name, func(t *testing.T) { replayKit(t, p, v, logs) })
+			}
+		})
+	}
+}
+
+// kitVector is a vector with what a session does not show.
+type kitVector struct {
+	vector
+	Logs []logLine
+}
+
+type logLine struct {
+	Level int
+	Text  string
+}
+
+func replayKit(t *testing.T, p *Plugin, v kitVector, logs *logLines) {
+	if v.Given.Unvalidated {
+		unvalidated(t, p, v.vector)
+		return
+	}
+	s := sessionOn(t, p.host, SessionOptions{Plugins: []Attachment{{Plugin: p}}, Services: map[string]tool.Service{"x-echo": echoService()}, AutoApprove: true})
+	defer func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	logs.clear()
+	replay(t, s, v.vector)
+	if lines := logs.list(); !inOrder(lines, v.Logs) {
+		t.Errorf("logged %v, want %v in this order", lines, v.Logs)
+	}
+}
+
+// unvalidated hands an input to the guest that no session would.
+func unvalidated(t *testing.T, p *Plugin, v vector) {
+	list, err := Attachment{Plugin: p}.entries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := slices.IndexFunc(list, func(e *entry) bool { return e.spec.Name == v.Tool })
+	r, err := list[k].tool.Execute(t.Context(), tool.NewCall(tool.Config{Name: v.Tool, Input: v.Input}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareResult(t, r, v)
+}
+
+// compareManifest holds what a guest says it is to the manifest that all
+// conformance guests have. Descriptions and details of schemas may differ.
+func compareManifest(t *testing.T, m *abi.Manifest, told json.RawMessage) {
+	t.Helper()
+	raw, err := os.ReadFile("../testdata/abi/conformance.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := ParseManifest(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if section, err := ParseManifest(told); err != nil || !reflect.DeepEqual(section, m) {
+		t.Errorf("blade_describe answers something else than the manifest section (%v)", err)
+	}
+	if len(m.Tools) != len(want.Tools) || m.Name != want.Name {
+		t.Fatalf("%s has %d tools, want %s with %d", m.Name, len(m.Tools), want.Name, len(want.Tools))
+	}
+	for i := range want.Tools {
+		w, g := want.Tools[i], m.Tools[i]
+		for _, s := range []*abi.ToolSpec{&w, &g} {
+			s.Description, s.Parameters = abi.Description{}, nil
+		}
+		if !reflect.DeepEqual(g, w) {
+			t.Errorf("tool %d is %+v, want %+v", i, g, w)
+		}
+	}
+}
+
+// logLines is a log handler that keeps lines of guests, with the levels of the ABI.
+type logLines struct {
+	mu    sync.Mutex
+	lines []logLine
+}
+
+func (l *logLines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *logLines) Handle(_ context.Context, r slog.Record) error {
+	levels := map[slog.Level]int{slog.LevelDebug - 4: 0, slog.LevelDebug: 1, slog.LevelInfo: 2, slog.LevelWarn: 3, slog.LevelError: 4}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, logLine{levels[r.Level], r.Message})
+	return nil
+}
+
+func (l *logLines) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *logLines) WithGroup(string) slog.Handler      { return l }
+
+func (l *logLines) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = nil
+}
+
+func (l *logLines) list() []logLine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.lines)
+}
+
+// inOrder says whether got has want in it, other lines between.
+func inOrder(got, want []logLine) bool {
+	for _, g := range got {
+		if len(want) > 0 && g == want[0] {
+			want = want[1:]
+		}
+	}
+	return len(want) == 0
+}
+
+// How the committed guests are made of their sources, from the top folder. OUT is
+// the file to write.
+var guestRecipes = []struct {
+	file string
+	cmd  []string
+	env  []string
+}{
+	{"conformance-c.wasm", []string{"clang-19", "--target=wasm32-wasi", "--sysroot=/usr", "-mexec-model=reactor", "-Oz", "-s", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", "pdk/c", "pdk/c/conformance/conformance.c", "-o", "OUT"}, nil},
+	{"json-c.wasm", []string{"clang-19", "--target=wasm32", "-nostdlib", "-ffreestanding", "-Oz", "-s", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--no-entry", "-I", "pdk/c", "testdata/wasm/json.c", "-o", "OUT"}, nil},
+}
+
+// With BLADEHOST_REBUILD=1 the committed guests are built anew, each whose
+// compiler is there; they must be what is committed, but for the compiler's own
+// version. With BLADEHOST_REBUILD=write they are written.
+func TestGuestSources(t *testing.T) {
+	mode := os.Getenv("BLADEHOST_REBUILD")
+	if mode == "" {
+		t.Skip("BLADEHOST_REBUILD is not set")
+	}
+	h := newHost(t, Options{})
+	for _, r := range guestRecipes {
+		t.Run(r.file, func(t *testing.T) {
+			if _, err := exec.LookPath(r.cmd[0]); err != nil {
+				t.Skipf("%s is not installed", r.cmd[0])
+			}
+			out := filepath.Join(t.TempDir(), "guest.wasm")
+			cmd := exec.Command(r.cmd[0], replaced(r.cmd[1:], "OUT", out)...)
+			cmd.Dir = ".."
+			cmd.Env = append(os.Environ(), r.env...)
+			if msg, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, msg)
+			}
+			built, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			built = signed(t, h, built)
+			file := filepath.Join("../testdata/wasm", r.file)
+			if mode == "write" {
+				if err := os.WriteFile(file, built, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			have, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(have, built) {
+				t.Errorf("%s has %d bytes and is not what its source makes (%d bytes); BLADEHOST_REBUILD=write go test ./host -run GuestSources writes it", r.file, len(have), len(built))
+			}
+		})
+	}
+}
+
+func replaced(list []string, word, by string) []string {
+	out := slices.Clone(list)
+	for i, s := range out {
+		if s == word {
+			out[i] = by
+		}
+	}
+	return out
+}
