@@ -41,7 +41,7 @@ var rooms = []room{
 	{path: "host/caps/fs", may: []string{"abi", "host/tool", "host/caps/fs"}},
 	{path: "host/caps/http", may: []string{"abi", "host/tool"}, owns: []string{"golang.org/x/net"}},
 	{path: "host/caps/secrets", may: []string{"abi", "host/tool"}, owns: []string{"github.com/zalando/go-keyring"}},
-	{path: "host/policy", may: []string{"abi", "host/tool", "host/internal/strictjson"}},
+	{path: "host/policy", may: []string{"abi", "host/tool", "host/internal/strictjson", "host/internal/lockfile"}},
 	{path: "host/agentloop", may: []string{"abi", "host", "host/tool", "host/internal/schema", "host/internal/strictjson"}},
 	{path: "host/journal", may: []string{"abi", "host/tool", "host", "host/internal/sqlite", "host/internal/strictjson", "host/internal/lockfile", "host/journal", "host/journal/*"}},
 	{path: "host/store", may: []string{"abi", "host/internal/lockfile", "host/internal/strictjson", "host/internal/wasm", "host/store"}},

@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+var (
+	digestA = strings.Repeat("a", 64)
+	digestB = strings.Repeat("b", 64)
+)
+
+func grant(kind GrantKind, value string) Grant {
+	g := Grant{Plugin: "blade-tool-x", Digest: digestA, Kind: kind, Value: value, Scope: ScopePlugin}
+	if kind == GrantRead || kind == GrantWrite {
+		g.Real = value
+	}
+	return g
+}
+
+func TestGrantsAreKept(t *testing.T) {
+	s := OpenGrants(filepath.Join(t.TempDir(), "config", "grants.json"))
+	if list, err := s.List(); err != nil || list != nil {
+		t.Fatal(list, err)
+	}
+	past := time.Now().Add(-time.Hour)
+	old := grant(GrantEnv, "OLD")
+	old.Expires = &past
+	if err := s.Add(t.Context(), grant(GrantRead, "/w"), grant(GrantNet, "api.example.com"), grant(GrantNet, "api.example.com"), old); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.List()
+	if err != nil || len(list) != 3 {
+		t.Fatal(list, err)
+	}
+	fi, err := os.Stat(s.path)
+	if err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v", fi.Mode())
+	}
+	set := Effective(list, "blade-tool-x", digestA, time.Now())
+	if got := set.Values(GrantNet); len(got) != 1 || set.Values(GrantEnv) != nil {
+		t.Errorf("%v %v", got, set.Values(GrantEnv))
+	}
+	// Bound to name and digest.
+	if other := Effective(list, "blade-tool-x", digestB, time.Now()); other.Values(GrantNet) != nil || len(other.Stale) != 2 {
+		t.Errorf("%+v", other)
+	}
+	if other := Effective(list, "blade-tool-y", digestA, time.Now()); other.Values(GrantNet) != nil || other.Stale != nil {
+		t.Errorf("%+v", other)
+	}
+	gone, err := s.Revoke(t.Context(), func(g Grant) bool { return g.Kind == GrantNet })
+	if err != nil || len(gone) != 1 {
+		t.Fatal(gone, err)
+	}
+	if list, _ = s.List(); len(list) != 1 || list[0].Kind != GrantRead {
+		t.Errorf("%v", list)
+	}
+}
+
+// Deny wins, also over a module that is not installed yet.
+func TestDenyWins(t *testing.T) {
+	deny := grant(GrantNet, "api.example.com")
+	deny.Deny, deny.Digest = true, digestB
+	set := Effective([]Grant{grant(GrantNet, "api.example.com"), grant(GrantNet, "b.example.com"), deny}, "blade-tool-x", digestA, time.Now())
+	if got := set.Values(GrantNet); len(got) != 1 || got[0] != "b.example.com" || set.Denied(GrantNet)[0] != "api.example.com" {
+		t.Errorf("%v %v", got, set.Denied(GrantNet))
+	}
+	if why := set.Why(GrantNet, "api.example.com"); len(why) != 2 || !strings.HasPrefix(why[0], "denied by") {
+		t.Errorf("%v", why)
+	}
+	set = Effective([]Grant{grant(GrantWrite, "/w"), grant(GrantRead, "/other")}, "blade-tool-x", digestA, time.Now())
+	if why := set.Why(GrantRead, "/w/sub/file"); len(why) != 1 || !strings.Contains(why[0], "--allow-write /w") {
+		t.Errorf("%v", why)
+	}
+	if why := set.Why(GrantRead, "/w-evil/file"); why != nil {
+		t.Errorf("%v", why)
+	}
+}
+
+// A file that could not have been written here grants nothing.
+func TestHostileGrantFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "grants.json")
+	s := OpenGrants(path)
+	row := func(change string) string {
+		g := `{"id":"g-1","plugin":"blade-tool-x","sha256":"` + digestA + `","kind":"net","value":"a.example.com","scope":"plugin","created":"2026-01-01T00:00:00Z"}`
+		return `{"version":1,"grants":[` + strings.Replace(g, `"kind":"net"`, change, 1) + `]}`
+	}
+	for name, text := range map[string]string{
+		"no JSON": `{`, "newer": `{"version":2,"grants":[]}`, "unknown member": `{"version":1,"grants":[],"all":true}`, "double key": `{"version":1,"version":1,"grants":[]}`,
+		"unknown kind": row(`"kind":"everything"`), "no kind": row(`"kind":""`), "folder without a real path": row(`"kind":"read"`),
+		"scope session": strings.Replace(row(`"kind":"net"`), `"scope":"plugin"`, `"scope":"session"`, 1),
+		"short digest":  strings.Replace(row(`"kind":"net"`), digestA, "aa", 1), "odd plugin": strings.Replace(row(`"kind":"net"`), "blade-tool-x", "../x", 1),
+		"huge": strings.Repeat(" ", maxGrantFile+1),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := s.List(); abi.CodeOf(err) != abi.CodeIO || list != nil {
+			t.Errorf("%s: %v %v", name, list, err)
+		}
+		if err := s.Add(t.Context(), grant(GrantNet, "b.example.com")); err == nil {
+			t.Errorf("%s: it was replaced", name)
+		}
+	}
+	if err := os.WriteFile(path, []byte(row(`"kind":"net"`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.List(); err != nil || len(list) != 1 {
+		t.Fatalf("%v %v", list, err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.List(); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("%v", err)
+	}
+	for _, bad := range []Grant{grant("odd", "x"), grant(GrantNet, ""), {Plugin: "blade-tool-x", Digest: digestA, Kind: GrantRead, Value: "/w", Scope: ScopePlugin}, {Plugin: "x", Digest: digestA, Kind: GrantNet, Value: "a", Scope: ScopePlugin}} {
+		if err := OpenGrants(filepath.Join(t.TempDir(), "g")).Add(t.Context(), bad); abi.CodeOf(err) != abi.CodeOptions {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+func TestGrantsByManyAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "grants.json")
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			if err := OpenGrants(path).Add(t.Context(), grant(GrantEnv, "V"+string(rune('a'+i)))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if list, err := OpenGrants(path).List(); err != nil || len(list) != 20 {
+		t.Errorf("%d %v", len(list), err)
+	}
+}
+
+func TestWatchSeesARevocation(t *testing.T) {
+	s := OpenGrants(filepath.Join(t.TempDir(), "grants.json"))
+	if err := s.Add(t.Context(), grant(GrantEnv, "A")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var seen atomic.Int64
+	told := make(chan struct{}, 10)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Watch(ctx, time.Millisecond, func() { seen.Add(1); told <- struct{}{} })
+	}()
+	if _, err := OpenGrants(s.path).Revoke(t.Context(), func(Grant) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-told:
+	case <-time.After(10 * time.Second):
+		t.Error("the revocation was not seen")
+	}
+	cancel()
+	<-done
+}
+
+// A decision of the rules and the mode stays within two microseconds.
+func BenchmarkDecision(b *testing.B) {
+	rules := RulesFrom("x", []string{"Read:/w/*", "Bash:git *"}, []string{"Write"}, []string{"Bash:rm *", "*:/etc/*"})
+	sig := Signature{Tool: "Read", Content: "/w/a/b.txt"}
+	var m Memory
+	b.ReportAllocs()
+	for b.Loop() {
+		says, _ := rules.Judge(sig)
+		_, _ = ModeDefault.Judge(toolBehavior, m.Approved(sig))
+		if says != "allow" {
+			b.Fatal(says)
+		}
+	}
+}
+
+var toolBehavior = tool.Behavior{Kind: abi.KindReadOnly, ReadOnly: true}
