@@ -56,20 +56,43 @@ func (a Attachment) network() (*network, error) {
 	if n.methods == nil {
 		n.methods = []string{http.MethodGet, http.MethodHead}
 	}
-	opt := caphttp.Options{
-		Resolver: g.Resolver,
-		Policy: caphttp.Policy{
-			Hosts: append([]string{}, g.Net...), Declared: append([]string{}, want.Hosts...), Blocked: g.DenyNet, Private: g.NetPrivate, Methods: n.methods,
-			Grant: func(hostPort string) string {
-				return fmt.Sprintf("grant it with --allow-net %s", strings.TrimSuffix(strings.TrimSuffix(hostPort, ":443"), ":80"))
-			},
-		},
-	}
+	opt := caphttp.Options{Resolver: g.Resolver, Policy: n.policy(want, g)}
 	if n.vault != nil {
 		opt.Fill = n.vault.Fill
 	}
 	n.client = caphttp.New(opt)
 	return n, nil
+}
+
+func (n *network) policy(want *abi.HTTPRequest, g Grants) caphttp.Policy {
+	return caphttp.Policy{
+		Hosts: append([]string{}, g.Net...), Declared: append([]string{}, want.Hosts...), Blocked: g.DenyNet, Private: g.NetPrivate, Methods: n.methods,
+		Grant: func(hostPort string) string {
+			return fmt.Sprintf("grant it with --allow-net %s", strings.TrimSuffix(strings.TrimSuffix(hostPort, ":443"), ":80"))
+		},
+	}
+}
+
+// UpdateGrants puts other grants in force for a plugin of the session: hosts and
+// secrets at once, for running calls too. Folders are the caller's own to revoke;
+// settings and variables stay as they were when the session began.
+func (s *Session) UpdateGrants(plugin string, g Grants) error {
+	found := false
+	for _, e := range s.reg.Load().sorted {
+		if e.guest == nil || e.guest.manifest.Name != plugin {
+			continue
+		}
+		found = true
+		n := e.guest.network
+		n.vault.SetGrants(secretGrants(e.guest.manifest, g))
+		if n.client != nil {
+			n.client.SetPolicy(n.policy(e.guest.manifest.Requested().HTTP, g))
+		}
+	}
+	if !found {
+		return abi.NewError(abi.CodeNotInstalled, "the session has no plugin %q", clip(plugin))
+	}
+	return nil
 }
 
 // settings checks the user's settings against the manifest's schema.
@@ -103,11 +126,20 @@ func (n *network) settings(m *abi.Manifest, g Grants) error {
 }
 
 func (n *network) secrets(m *abi.Manifest, g Grants) {
-	var list []secrets.Grant
 	for _, want := range m.Requested().Secrets {
 		if want.Required {
 			n.required = append(n.required, want.Name)
 		}
+	}
+	if len(m.Requested().Secrets) > 0 {
+		n.vault = secrets.NewVault(g.SecretSources, secretGrants(m, g), caphttp.Covers)
+	}
+}
+
+// secretGrants are the granted ones of the secrets that the manifest asks for.
+func secretGrants(m *abi.Manifest, g Grants) []secrets.Grant {
+	var list []secrets.Grant
+	for _, want := range m.Requested().Secrets {
 		for _, have := range g.Secrets {
 			if have.Name == want.Name {
 				hosts := want.Hosts
@@ -118,9 +150,7 @@ func (n *network) secrets(m *abi.Manifest, g Grants) {
 			}
 		}
 	}
-	if len(m.Requested().Secrets) > 0 {
-		n.vault = secrets.NewVault(g.SecretSources, list, caphttp.Covers)
-	}
+	return list
 }
 
 func (n *network) close() {

@@ -261,3 +261,34 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
+
+// A grant that is revoked ends the requests that are on their way.
+func TestRevokedNetwork(t *testing.T) {
+	srv := apiServer(t)
+	u, _ := url.Parse(srv.URL)
+	h := newHost(t, Options{})
+	src := &memorySource{m: map[string]string{"TOKEN": theSecret}}
+	g := Grants{Net: []string{u.Host}, Secrets: []secrets.Grant{{Name: "TOKEN"}}, SecretSources: []secrets.Source{src}}
+	s := netSession(t, h, g)
+	wantOK(t, request(t, s, fmt.Sprintf(`{"url":%q}`, srv.URL)))
+	x := s.Start(t.Context(), Call{Tool: "Request", Input: in(fmt.Sprintf(`{"url":%q}`, srv.URL+"/slow"))})
+	e, _ := s.reg.Load().lookup("Request")
+	for e.guest.network.client.Active() == 0 {
+		time.Sleep(time.Millisecond) // the guest is on its way to the request
+	}
+	if err := s.UpdateGrants("blade-tool-net", Grants{SecretSources: g.SecretSources}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := x.Result()
+	if err != nil || r.Error == nil || r.Error.Code != "not_granted" {
+		t.Errorf("%+v %v", r.Error, err)
+	}
+	wantCode(t, request(t, s, fmt.Sprintf(`{"url":%q}`, srv.URL)), abi.CodeSecretMissing, abi.TypePermission)
+	if err := s.UpdateGrants("blade-tool-nope", g); abi.CodeOf(err) != abi.CodeNotInstalled {
+		t.Errorf("%v", err)
+	}
+	if err := s.UpdateGrants("blade-tool-net", g); err != nil {
+		t.Fatal(err)
+	}
+	wantOK(t, request(t, s, fmt.Sprintf(`{"url":%q}`, srv.URL)))
+}

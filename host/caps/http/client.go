@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -84,17 +85,77 @@ type Client struct {
 	opt Options
 	lim Limits
 	tr  *http.Transport
+
+	policy atomic.Pointer[Policy]
+	mu     sync.Mutex
+	active map[*exchange]struct{}
+}
+
+// exchange is a request on its way, or an answer that is being read.
+type exchange struct {
+	cancel context.CancelCauseFunc
+	target Target
+	method string
 }
 
 // New makes a Client. Every outgoing HTTP client of this project is made here.
 func New(opt Options) *Client {
-	c := &Client{opt: opt, lim: opt.Limits.withDefaults()}
+	c := &Client{opt: opt, lim: opt.Limits.withDefaults(), active: map[*exchange]struct{}{}}
+	c.policy.Store(&opt.Policy)
 	c.tr = &http.Transport{
 		Proxy: nil, DialContext: c.dial, TLSHandshakeTimeout: c.lim.TLS, ResponseHeaderTimeout: c.lim.Header,
 		MaxResponseHeaderBytes: c.lim.MaxHeader, DisableCompression: true, ForceAttemptHTTP2: true,
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
 	}
 	return c
+}
+
+// SetPolicy puts another policy in force, for requests on their way too: those
+// that it does not allow end at once.
+func (c *Client) SetPolicy(p Policy) {
+	c.policy.Store(&p)
+	c.tr.CloseIdleConnections()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.active {
+		if _, refused := p.judge(x.target, x.method); refused != nil {
+			x.cancel(refused)
+		}
+	}
+}
+
+// Policy is the policy in force.
+func (c *Client) Policy() Policy { return *c.policy.Load() }
+
+// Active counts the requests on their way and the answers that are being read.
+func (c *Client) Active() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.active)
+}
+
+func (c *Client) enter(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active[x] = struct{}{}
+}
+
+func (c *Client) leave(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.active, x)
+}
+
+// at notes where an exchange is now, and ends it if the policy has changed since
+// the hop was judged.
+func (c *Client) at(x *exchange, t Target, method string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.target, x.method = t, method
+	if _, refused := c.policy.Load().judge(t, method); refused != nil {
+		return refused
+	}
+	return nil
 }
 
 // Close closes idle connections.
@@ -154,8 +215,16 @@ func (c *Client) Do(ctx context.Context, req Request) (*Response, error) {
 		limit = min(limit, req.Timeout)
 	}
 	outer := ctx
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
-	res, err := c.hops(ctx, req)
+	ctx, revoke := context.WithCancelCause(ctx)
+	x := &exchange{cancel: revoke}
+	c.enter(x)
+	ctx, stop := context.WithTimeoutCause(ctx, limit, errTime)
+	cancel := func() {
+		stop()
+		revoke(nil)
+		c.leave(x)
+	}
+	res, err := c.hops(ctx, x, req)
 	if err != nil {
 		defer cancel()
 		return nil, c.failure(outer, ctx, err, limit)
@@ -181,10 +250,13 @@ func (c *Client) Do(ctx context.Context, req Request) (*Response, error) {
 var errTime = errors.New("the time is up")
 
 // hops sends the request and follows redirects.
-func (c *Client) hops(ctx context.Context, req Request) (*http.Response, error) {
+func (c *Client) hops(ctx context.Context, x *exchange, req Request) (*http.Response, error) {
 	var from *Target
 	for hop := 0; ; hop++ {
 		t, private, err := c.admit(req)
+		if err == nil {
+			err = c.at(x, t, req.Method)
+		}
 		if err != nil {
 			c.note(req.Method, req.URL, 0, err)
 			return nil, err
@@ -256,7 +328,7 @@ func (c *Client) admit(req Request) (Target, bool, error) {
 	if err != nil {
 		return t, false, abi.NewError(abi.CodeRequest, "%s cannot be requested: %v", brief(req.URL), err)
 	}
-	private, refused := c.opt.Policy.judge(t, req.Method)
+	private, refused := c.policy.Load().judge(t, req.Method)
 	if refused != nil {
 		return t, false, refused
 	}
@@ -347,6 +419,8 @@ func (c *Client) failure(outer, ctx context.Context, err error, limit time.Durat
 	var blocked *blockedError
 	var timeout net.Error
 	switch {
+	case ctx.Err() != nil && outer.Err() == nil && abi.CodeOf(context.Cause(ctx)) != "":
+		return context.Cause(ctx) // the grant was revoked
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &blocked):

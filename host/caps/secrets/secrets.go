@@ -35,20 +35,40 @@ type Grant struct {
 // must never come back. It is safe for concurrent use.
 type Vault struct {
 	sources []Source
-	grants  map[string]Grant
 	covers  func(host string, patterns []string) bool
 
-	mu   sync.Mutex
-	used map[string]string
+	mu     sync.Mutex
+	grants map[string]Grant
+	used   map[string]string
 }
 
 // NewVault makes a Vault. covers says whether a list of patterns has a host.
 func NewVault(sources []Source, grants []Grant, covers func(host string, patterns []string) bool) *Vault {
-	v := &Vault{sources: sources, grants: map[string]Grant{}, covers: covers, used: map[string]string{}}
-	for _, g := range grants {
-		v.grants[g.Name] = g
-	}
+	v := &Vault{sources: sources, covers: covers, used: map[string]string{}}
+	v.SetGrants(grants)
 	return v
+}
+
+// SetGrants puts other grants in force. Values that were used stay remembered, so
+// that they are taken out of late answers too. A nil Vault ignores it.
+func (v *Vault) SetGrants(grants []Grant) {
+	if v == nil {
+		return
+	}
+	m := map[string]Grant{}
+	for _, g := range grants {
+		m[g.Name] = g
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.grants = m
+}
+
+func (v *Vault) grant(name string) (Grant, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	g, ok := v.grants[name]
+	return g, ok
 }
 
 var mark = regexp.MustCompile(`\{\{secret:([A-Za-z_][A-Za-z0-9_]*)\}\}`)
@@ -63,7 +83,7 @@ func (v *Vault) Fill(ctx context.Context, host, value string) (string, error) {
 	var fail error
 	out := mark.ReplaceAllStringFunc(value, func(m string) string {
 		name := mark.FindStringSubmatch(m)[1]
-		g, ok := v.grants[name]
+		g, ok := v.grant(name)
 		switch {
 		case fail != nil:
 			return ""
@@ -115,7 +135,7 @@ func (v *Vault) value(ctx context.Context, name string) (string, error) {
 
 // Exists reports whether a granted secret has a value now.
 func (v *Vault) Exists(ctx context.Context, name string) bool {
-	if _, ok := v.grants[name]; !ok {
+	if _, ok := v.grant(name); !ok {
 		return false
 	}
 	_, err := v.value(ctx, name)
@@ -126,7 +146,7 @@ func (v *Vault) Exists(ctx context.Context, name string) bool {
 // first that has none.
 func (v *Vault) Require(ctx context.Context, names ...string) error {
 	for _, n := range names {
-		if _, ok := v.grants[n]; !ok {
+		if _, ok := v.grant(n); !ok {
 			return abi.NewError(abi.CodeSecretMissing, "the plugin needs the secret %s; grant it with --allow-secret %s", n, n)
 		}
 		if _, err := v.value(ctx, n); err != nil {
@@ -148,13 +168,15 @@ func (v *Vault) Scrubber() *Scrubber {
 }
 
 // String never shows a value.
-func (v *Vault) String() string { return fmt.Sprintf("vault of %d grants", len(v.grants)) }
+func (v *Vault) String() string { return fmt.Sprintf("vault of %d grants", len(v.Names())) }
 
 // GoString never shows a value.
 func (v *Vault) GoString() string { return v.String() }
 
 // Names lists the granted secrets.
 func (v *Vault) Names() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	var out []string
 	for n := range v.grants {
 		out = append(out, n)
