@@ -28,6 +28,11 @@ type Options struct {
 	RunningGuests int
 	// Interpreter runs plugins without machine code, 30 to 40 times slower.
 	Interpreter bool
+	// CompileChild is a command, with its arguments, that calls CompileInChild with
+	// the arguments that are appended to it. Plugins that are not in the cache are
+	// compiled there, with bounds on time and memory: a small module can keep the
+	// compiler busy for minutes. Empty compiles in this process.
+	CompileChild []string
 	// ArtifactDir keeps large results; empty means a private folder below the
 	// system's folder for temporary files, removed by Close.
 	ArtifactDir string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -69,7 +70,25 @@ func (p *Plugin) compileNow(ctx context.Context) (*compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.build(ctx, m, nil)
+	if len(p.e.opt.CompileChild) == 0 {
+		return p.build(ctx, m, nil)
+	}
+	tmp, err := os.MkdirTemp("", "bladehost-compile-")
+	if err != nil {
+		return nil, abi.NewError(abi.CodeCompile, "make a folder for the compiler: %v", err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	return p.fill(ctx, m, tmp)
+}
+
+// fill compiles into an empty folder.
+func (p *Plugin) fill(ctx context.Context, m *wasm.Module, dir string) (*compiled, error) {
+	if len(p.e.opt.CompileChild) > 0 {
+		if err := p.e.compileInChild(ctx, m, dir); err != nil {
+			return nil, err
+		}
+	}
+	return p.buildIn(ctx, m, dir)
 }
 
 // rewrite is what to compile.
@@ -124,7 +143,7 @@ func (p *Plugin) compileIn(ctx context.Context, dir *cacheDir) (*compiled, error
 		if err != nil {
 			return nil, err
 		}
-		c, err = p.buildIn(ctx, m, entry)
+		c, err = p.fill(ctx, m, entry)
 		return stored, err
 	})
 	return c, err

@@ -40,6 +40,15 @@ type Options struct {
 	// Interpreter runs without machine code: 30 to 40 times slower, for
 	// platforms without a compiler and for comparison.
 	Interpreter bool
+	// CompileChild is a command, with its arguments, that calls CompileMain with
+	// the arguments that are appended to it. Modules that are not in the cache are
+	// compiled there, so that a module that the compiler cannot cope with ends that
+	// process and not this one. Empty compiles here.
+	CompileChild []string
+	// CompileTime and CompileMemory, in bytes, bound it; 0 means
+	// DefaultCompileTime and DefaultCompileMemory.
+	CompileTime   time.Duration
+	CompileMemory int64
 	// Reset forces how instances are put back after a call: ResetCopyOnWrite or
 	// ResetMemcpy. Empty takes the environment variable BLADEHOST_RESET, and what
 	// works here best without that.
@@ -92,6 +101,9 @@ func New(opt Options) (*Engine, error) {
 	if opt.Idle < 0 || opt.IdleTime < 0 {
 		return nil, abi.NewError(abi.CodeOptions, "the bounds of unused instances are %d and %v; they must not be negative", opt.Idle, opt.IdleTime)
 	}
+	if opt.CompileTime < 0 || opt.CompileMemory < 0 {
+		return nil, abi.NewError(abi.CodeOptions, "the bounds of a compilation are %v and %d bytes; they must not be negative", opt.CompileTime, opt.CompileMemory)
+	}
 	opt = opt.withDefaults()
 	e := &Engine{opt: opt, log: opt.Log, gate: newGate(opt.Running), noCompiler: sync.OnceValue(tryCompiler), plugins: map[*Plugin]struct{}{}}
 	if e.log == nil {
@@ -121,6 +133,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.IdleTime == 0 {
 		o.IdleTime = DefaultIdleTime
+	}
+	if o.CompileTime == 0 {
+		o.CompileTime = DefaultCompileTime
+	}
+	if o.CompileMemory == 0 {
+		o.CompileMemory = DefaultCompileMemory
 	}
 	if o.Reset == "" {
 		o.Reset = os.Getenv(resetEnv)

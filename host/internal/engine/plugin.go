@@ -167,11 +167,7 @@ func (p *Plugin) Bytes() []byte { return p.file }
 // rewritten, the runtime's version and what the code is generated for.
 func (p *Plugin) key() string {
 	h := sha256.New()
-	kind := "compiler"
-	if p.e.interpreter() {
-		kind = "interpreter"
-	}
-	_, _ = fmt.Fprintf(h, "bladehost 2\n%s\n%s\n%s/%s\n%s\n", p.source, runtimeVersion(), runtime.GOOS, runtime.GOARCH, kind)
+	_, _ = fmt.Fprintf(h, "bladehost 2\n%s\n%s\n%s/%s\n%s\n", p.source, runtimeVersion(), runtime.GOOS, runtime.GOARCH, p.e.kind())
 	return hex.EncodeToString(h.Sum(nil))
 }
 
