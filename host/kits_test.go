@@ -179,43 +179,50 @@ func inOrder(got, want []logLine) bool {
 	return len(want) == 0
 }
 
-// How the committed guests are made of their sources, from the top folder. OUT is
-// the file to write.
-var guestRecipes = []struct {
-	file string
-	cmd  []string
-	env  []string
-}{
-	{"conformance-c.wasm", []string{"clang-19", "--target=wasm32-wasi", "--sysroot=/usr", "-mexec-model=reactor", "-Oz", "-s", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", "pdk/c", "pdk/c/conformance/conformance.c", "-o", "OUT"}, nil},
-	{"json-c.wasm", []string{"clang-19", "--target=wasm32", "-nostdlib", "-ffreestanding", "-Oz", "-s", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--no-entry", "-I", "pdk/c", "testdata/wasm/json.c", "-o", "OUT"}, nil},
+// recipe is how a committed guest is made of its source, in a folder of the
+// project. OUT is the file to write, TMP a folder of one build, TOP the project.
+type recipe struct {
+	file, dir string
+	cmd       []string
+	env       []string
+	// made is the file that the command writes, where it is not OUT.
+	made string
+}
+
+func guestRecipes() []recipe {
+	clang := func(file, source string, flags ...string) recipe {
+		cmd := append([]string{"clang-19"}, flags...)
+		return recipe{file: file, cmd: append(cmd, "-Oz", "-s", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", "pdk/c", source, "-o", "OUT")}
+	}
+	cargo := func(file, dir, made string, more ...string) recipe {
+		cmd := append([]string{"/usr/bin/cargo", "build", "--offline", "--release", "--target", "wasm32-unknown-unknown"}, more...)
+		// Not the first cargo on the PATH: it may have no standard library for wasm.
+		env := []string{"RUSTC=/usr/bin/rustc", "PATH=/usr/bin:" + os.Getenv("PATH"), "CARGO_TARGET_DIR=TMP", "RUSTFLAGS=--remap-path-prefix=TOP/=", "RUSTUP_TOOLCHAIN="}
+		return recipe{file: file, dir: dir, cmd: cmd, env: env, made: "TMP/wasm32-unknown-unknown/release/" + made}
+	}
+	return []recipe{
+		clang("conformance-c.wasm", "pdk/c/conformance/conformance.c", "--target=wasm32-wasi", "--sysroot=/usr", "-mexec-model=reactor"),
+		clang("json-c.wasm", "testdata/wasm/json.c", "--target=wasm32", "-nostdlib", "-ffreestanding", "-Wl,--no-entry"),
+		cargo("conformance-rust.wasm", "pdk/rust/conformance", "blade_conformance.wasm"),
+		cargo("json-rust.wasm", "pdk/rust", "examples/rewrite.wasm", "--example", "rewrite"),
+	}
 }
 
 // With BLADEHOST_REBUILD=1 the committed guests are built anew, each whose
-// compiler is there; they must be what is committed, but for the compiler's own
-// version. With BLADEHOST_REBUILD=write they are written.
+// compiler is there; they must be what is committed. Another version of a
+// compiler may make other bytes. With BLADEHOST_REBUILD=write they are written.
 func TestGuestSources(t *testing.T) {
 	mode := os.Getenv("BLADEHOST_REBUILD")
 	if mode == "" {
 		t.Skip("BLADEHOST_REBUILD is not set")
 	}
 	h := newHost(t, Options{})
-	for _, r := range guestRecipes {
+	for _, r := range guestRecipes() {
 		t.Run(r.file, func(t *testing.T) {
 			if _, err := exec.LookPath(r.cmd[0]); err != nil {
 				t.Skipf("%s is not installed", r.cmd[0])
 			}
-			out := filepath.Join(t.TempDir(), "guest.wasm")
-			cmd := exec.Command(r.cmd[0], replaced(r.cmd[1:], "OUT", out)...)
-			cmd.Dir = ".."
-			cmd.Env = append(os.Environ(), r.env...)
-			if msg, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, msg)
-			}
-			built, err := os.ReadFile(out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			built = signed(t, h, built)
+			built := signed(t, h, r.build(t))
 			file := filepath.Join("../testdata/wasm", r.file)
 			if mode == "write" {
 				if err := os.WriteFile(file, built, 0o644); err != nil {
@@ -233,12 +240,34 @@ func TestGuestSources(t *testing.T) {
 	}
 }
 
-func replaced(list []string, word, by string) []string {
-	out := slices.Clone(list)
-	for i, s := range out {
-		if s == word {
-			out[i] = by
-		}
+func (r recipe) build(t *testing.T) []byte {
+	t.Helper()
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	tmp := t.TempDir()
+	if r.made == "" {
+		r.made = "TMP/out.wasm"
+	}
+	fill := strings.NewReplacer("OUT", r.made, "TOP", top)
+	last := strings.NewReplacer("TMP", tmp)
+	place := func(s string) string { return last.Replace(fill.Replace(s)) }
+	var args []string
+	for _, a := range r.cmd[1:] {
+		args = append(args, place(a))
+	}
+	cmd := exec.Command(r.cmd[0], args...)
+	cmd.Dir, cmd.Env = filepath.Join(top, r.dir), os.Environ()
+	for _, e := range r.env {
+		cmd.Env = append(cmd.Env, place(e))
+	}
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, msg)
+	}
+	b, err := os.ReadFile(place(r.made))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
