@@ -194,17 +194,17 @@ func guestRecipes() []recipe {
 		cmd := append([]string{"clang-19"}, flags...)
 		return recipe{file: file, cmd: append(cmd, "-Oz", "-s", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", "pdk/c", source, "-o", "OUT")}
 	}
-	cargo := func(file, dir, made string, more ...string) recipe {
+	cargo := func(file, made string, more ...string) recipe {
 		cmd := append([]string{"/usr/bin/cargo", "build", "--offline", "--release", "--target", "wasm32-unknown-unknown"}, more...)
 		// Not the first cargo on the PATH: it may have no standard library for wasm.
 		env := []string{"RUSTC=/usr/bin/rustc", "PATH=/usr/bin:" + os.Getenv("PATH"), "CARGO_TARGET_DIR=TMP", "RUSTFLAGS=--remap-path-prefix=TOP/=", "RUSTUP_TOOLCHAIN="}
-		return recipe{file: file, dir: dir, cmd: cmd, env: env, made: "TMP/wasm32-unknown-unknown/release/" + made}
+		return recipe{file: file, dir: "pdk/rust", cmd: cmd, env: env, made: "TMP/wasm32-unknown-unknown/release/" + made}
 	}
 	return []recipe{
 		clang("conformance-c.wasm", "pdk/c/conformance/conformance.c", "--target=wasm32-wasi", "--sysroot=/usr", "-mexec-model=reactor"),
-		clang("json-c.wasm", "testdata/wasm/json.c", "--target=wasm32", "-nostdlib", "-ffreestanding", "-Wl,--no-entry"),
-		cargo("conformance-rust.wasm", "pdk/rust/conformance", "blade_conformance.wasm"),
-		cargo("json-rust.wasm", "pdk/rust", "examples/rewrite.wasm", "--example", "rewrite"),
+		clang("json-c.wasm", "pdk/c/examples/rewrite.c", "--target=wasm32", "-nostdlib", "-ffreestanding", "-Wl,--no-entry"),
+		cargo("conformance-rust.wasm", "blade_conformance.wasm", "-p", "blade-conformance"),
+		cargo("json-rust.wasm", "examples/rewrite.wasm", "--example", "rewrite"),
 	}
 }
 
