@@ -179,6 +179,53 @@ func inOrder(got, want []logLine) bool {
 	return len(want) == 0
 }
 
+// The small guests: by hand and in AssemblyScript.
+func TestSmallGuests(t *testing.T) {
+	h := newHost(t, Options{})
+	var list []Attachment
+	guest := func(file string) *Session {
+		module, err := os.ReadFile(filepath.Join("../testdata/wasm", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := h.LoadPlugin(module, PluginOptions{Trust: tool.TrustWorkspace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, Attachment{Plugin: p})
+		return sessionOn(t, h, SessionOptions{Plugins: list[len(list)-1:]})
+	}
+	long := `{"a":"` + strings.Repeat("é", 200_000) + `"}`
+	for _, c := range []struct{ file, tool, input, data string }{
+		{"noop.wasm", "Noop", `{}`, `null`},
+		{"echo.wasm", "Echo", `{}`, `{}`},
+		{"echo.wasm", "Echo", long, long},
+		{"echo-as.wasm", "Echo", `{"a":"é😀\"\n"}`, `{"a":"é😀\"\n"}`},
+		{"echo-as.wasm", "Echo", long, long},
+		{"echo-as.wasm", "Count", `{"n":0}`, `{"counted":0}`},
+	} {
+		r := do(t, guest(c.file), Call{Tool: c.tool, Input: in(c.input)})
+		if r.IsError() || !reflect.DeepEqual(decoded(t, r.Data), decoded(t, in(c.data))) {
+			t.Errorf("%s %s %.100s: %.100s %+v", c.file, c.tool, c.input, r.Data, r.Error)
+		}
+	}
+	s := guest("echo-as.wasm")
+	x := s.Start(t.Context(), Call{Tool: "Count", Input: in(`{"n":3}`)})
+	var got []string
+	for y := range x.Yields() {
+		got = append(got, y.Content.Summary)
+	}
+	if r, err := x.Result(); err != nil || string(r.Data) != `{"counted":3}` || strings.Join(got, " ") != "1 2 3" {
+		t.Errorf("%v %+v %v", got, r, err)
+	}
+	// A throw is an error with its own words, and the next call knows nothing of it.
+	r := do(t, s, Call{Tool: "Throw", Input: in(`{}`)})
+	if r.Error == nil || r.Error.Code != "panic" || r.Error.Message != `the tool panicked: thrown "on" purpose` {
+		t.Errorf("%+v", r.Error)
+	}
+	wantOK(t, do(t, s, Call{Tool: "Count", Input: in(`{"n":1}`)}))
+}
+
 // recipe is how a committed guest is made of its source, in a folder of the
 // project. OUT is the file to write, TMP a folder of one build, TOP the project.
 type recipe struct {
@@ -190,9 +237,10 @@ type recipe struct {
 }
 
 func guestRecipes() []recipe {
+	// A wasm-opt on the PATH would run as well and make other bytes.
 	clang := func(file, source string, flags ...string) recipe {
 		cmd := append([]string{"clang-19"}, flags...)
-		return recipe{file: file, cmd: append(cmd, "-Oz", "-s", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", "pdk/c", source, "-o", "OUT")}
+		return recipe{file: file, cmd: append(cmd, "--no-wasm-opt", "-Oz", "-s", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", "pdk/c", source, "-o", "OUT")}
 	}
 	cargo := func(file, made string, more ...string) recipe {
 		cmd := append([]string{"/usr/bin/cargo", "build", "--offline", "--release", "--target", "wasm32-unknown-unknown"}, more...)
@@ -200,7 +248,12 @@ func guestRecipes() []recipe {
 		env := []string{"RUSTC=/usr/bin/rustc", "PATH=/usr/bin:" + os.Getenv("PATH"), "CARGO_TARGET_DIR=TMP", "RUSTFLAGS=--remap-path-prefix=TOP/=", "RUSTUP_TOOLCHAIN="}
 		return recipe{file: file, dir: "pdk/rust", cmd: cmd, env: env, made: "TMP/wasm32-unknown-unknown/release/" + made}
 	}
+	wat := func(name string) recipe {
+		return recipe{file: name + ".wasm", cmd: []string{"wat2wasm", "testdata/wasm/" + name + ".wat", "-o", "OUT"}}
+	}
 	return []recipe{
+		wat("noop"), wat("echo"),
+		{file: "echo-as.wasm", dir: "testdata/wasm", cmd: []string{"asc", "as/echo.ts", "-O3", "--shrinkLevel", "2", "--runtime", "incremental", "--use", "abort=as/blade/bladeAbort", "-o", "OUT"}},
 		clang("conformance-c.wasm", "pdk/c/conformance/conformance.c", "--target=wasm32-wasi", "--sysroot=/usr", "-mexec-model=reactor"),
 		clang("json-c.wasm", "pdk/c/examples/rewrite.c", "--target=wasm32", "-nostdlib", "-ffreestanding", "-Wl,--no-entry"),
 		cargo("conformance-rust.wasm", "blade_conformance.wasm", "-p", "blade-conformance"),
