@@ -86,7 +86,7 @@ func (sv *server) services(names []string) (map[string]tool.Service, error) {
 	out := map[string]tool.Service{}
 	for _, n := range names {
 		if !abi.KnownService(n) {
-			return nil, abi.NewError(abi.CodeServiceName, "--services: there is no service %q; known are %s, and x-… names", n, strings.Join(abi.SessionServices(), ", "))
+			return nil, usage("--services: there is no service %q; known are %s, and x-… names", n, strings.Join(abi.SessionServices(), ", "))
 		}
 		out[n] = remoteService{sv, n}
 	}

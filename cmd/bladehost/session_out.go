@@ -16,12 +16,13 @@ import (
 type outbox struct {
 	mu    sync.Mutex
 	lines [][]byte
-	// bytes are those of lines.
-	bytes  int
-	closed bool
-	err    error
-	wake   chan struct{}
-	// roomy is closed and renewed when the queue has become short.
+	// waiting and bytes count what is not written yet; some of it is not in lines
+	// any more.
+	waiting, bytes int
+	closed         bool
+	err            error
+	wake           chan struct{}
+	// roomy is closed and renewed when few lines wait again.
 	roomy chan struct{}
 	// failed is closed when err is set: lines are dropped from then on.
 	failed chan struct{}
@@ -59,6 +60,7 @@ func (o *outbox) put(v any) {
 	}
 	if o.err == nil {
 		o.lines = append(o.lines, append(b, '\n'))
+		o.waiting++
 		o.bytes += len(b) + 1
 	}
 	o.mu.Unlock()
@@ -76,16 +78,28 @@ func (o *outbox) rouse() {
 func (o *outbox) fail(err error) {
 	if o.err == nil {
 		o.err = err
-		o.lines, o.bytes = nil, 0
+		o.lines = nil
 		close(o.failed)
 	}
 }
 
-// room waits until few lines are queued, ctx ends or stop is closed.
+// written counts a line that the agent has.
+func (o *outbox) written(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting--
+	o.bytes -= n
+	if o.waiting == crowded-1 {
+		close(o.roomy)
+		o.roomy = make(chan struct{})
+	}
+}
+
+// room waits until few lines wait, ctx ends or stop is closed.
 func (o *outbox) room(ctx context.Context, stop <-chan struct{}) {
 	for {
 		o.mu.Lock()
-		if len(o.lines) < crowded || o.err != nil {
+		if o.waiting < crowded || o.err != nil {
 			o.mu.Unlock()
 			return
 		}
@@ -108,11 +122,7 @@ func (o *outbox) write(w io.Writer) {
 	for {
 		o.mu.Lock()
 		lines, closed := o.lines, o.closed
-		o.lines, o.bytes = nil, 0
-		if len(lines) > 0 {
-			close(o.roomy)
-			o.roomy = make(chan struct{})
-		}
+		o.lines = nil
 		o.mu.Unlock()
 		for _, l := range lines {
 			if _, err := w.Write(l); err != nil {
@@ -121,6 +131,7 @@ func (o *outbox) write(w io.Writer) {
 				o.mu.Unlock()
 				return
 			}
+			o.written(len(l))
 		}
 		if len(lines) > 0 {
 			continue
