@@ -2,7 +2,10 @@ package host
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -13,9 +16,9 @@ import (
 // EventType names an event of the session stream.
 type EventType string
 
-// Event types. The session publishes the tool events, input_applied and, in
-// answer to steering, turn_interrupted; the others are the agent loop's, and are
-// here so that one decoder reads a whole stream.
+// Event types. The session publishes the tool events and input_applied; the
+// others are the agent loop's, and are here so that one decoder reads a whole
+// stream.
 const (
 	EventToolUse               EventType = "tool_use"
 	EventToolProgress          EventType = "tool_progress"
@@ -47,8 +50,8 @@ type Event struct {
 	Input    json.RawMessage   `json:"input,omitempty"`
 	Progress *abi.Yield        `json:"progress,omitempty"`
 	Patch    json.RawMessage   `json:"patch,omitempty"`
-	Messages []json.RawMessage `json:"messages,omitempty"`
-	Updates  []json.RawMessage `json:"updates,omitempty"`
+	Messages []json.RawMessage `json:"messages,omitzero"`
+	Updates  []json.RawMessage `json:"updates,omitzero"`
 	Output   json.RawMessage   `json:"output,omitempty"`
 	Display  *abi.Display      `json:"display,omitempty"`
 	IsError  bool              `json:"isError,omitempty"`
@@ -74,6 +77,47 @@ type Event struct {
 	// Notice marks progress that the host itself added, about an effect that it
 	// refused: it is in no Execution's yields. It is not part of the JSON.
 	Notice bool `json:"-"`
+}
+
+// MarshalJSON writes the members of the event's type; the name of a tool event is
+// one of them even where the model gave none.
+func (e Event) MarshalJSON() ([]byte, error) {
+	type plain Event
+	if _, tooled := eventFields[e.Type]["name"]; !tooled || e.Name != "" {
+		return abi.Marshal(plain(e))
+	}
+	return abi.Marshal(struct {
+		plain
+		Name string `json:"name"`
+	}{plain: plain(e)})
+}
+
+// own is a copy that shares nothing that can be changed, but for what is behind
+// the values of Metadata.
+func (e Event) own() Event {
+	for _, raw := range []*json.RawMessage{&e.Input, &e.Patch, &e.Output, &e.Data, &e.Error, &e.Content, &e.Usage} {
+		*raw = cloneRaw(*raw)
+	}
+	e.Messages, e.Updates, e.Metadata = cloneRaws(e.Messages), cloneRaws(e.Updates), maps.Clone(e.Metadata)
+	if e.Progress != nil {
+		p := *e.Progress
+		p.Data = cloneRaw(p.Data)
+		e.Progress = &p
+	}
+	if e.Display != nil {
+		d := *e.Display
+		d.Detail = cloneRaw(d.Detail)
+		e.Display = &d
+	}
+	return e
+}
+
+func cloneRaws(list []json.RawMessage) []json.RawMessage {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i] = cloneRaw(list[i])
+	}
+	return list
 }
 
 // field says what a member of an event must be: its JSON kind ('"', '0', '{',
@@ -142,7 +186,10 @@ func DecodeEvent(b []byte, extended bool) (*Event, error) {
 	if err := checkFields(raw, fields, extended && e.Type == EventToolResult); err != nil {
 		return nil, fmt.Errorf("the event %s: %w", e.Type, err)
 	}
-	return &e, checkValues(&e)
+	if err := checkValues(&e, raw); err != nil {
+		return nil, fmt.Errorf("the event %s: %w", e.Type, err)
+	}
+	return &e, nil
 }
 
 func checkFields(raw map[string]json.RawMessage, fields map[string]field, extended bool) error {
@@ -190,24 +237,71 @@ func isKind(v json.RawMessage, kind byte) bool {
 	}
 }
 
-func checkValues(e *Event) error {
+func checkValues(e *Event, raw map[string]json.RawMessage) error {
 	if e.SessionID == "" {
-		return fmt.Errorf("the event %s has an empty sessionId", e.Type)
+		return errors.New("the sessionId is empty")
 	}
 	if e.Type == EventInputApplied && e.Priority != "now" && e.Priority != "next" {
-		return fmt.Errorf("the event %s has the priority %q; now and next are known", e.Type, clip(e.Priority))
+		return fmt.Errorf("the priority is %q; now and next are known", clip(e.Priority))
 	}
 	if e.Type == EventToolProgress && e.Progress.Kind != abi.YieldProgress {
-		return fmt.Errorf("the event %s carries a yield of kind %q", e.Type, clip(string(e.Progress.Kind)))
+		return fmt.Errorf("it carries a yield of kind %q", clip(string(e.Progress.Kind)))
 	}
 	if e.Type == EventToolMessage {
-		var d abi.Display
-		if err := strictjson.DecodeKnown(e.Content, &d); err != nil {
-			return fmt.Errorf("the event %s: %w", e.Type, err)
+		if err := strictjson.DecodeKnown(e.Content, new(abi.Display)); err != nil {
+			return err
 		}
 	}
-	if e.Status != "" && e.Status != abi.StatusSuccess && e.Status != abi.StatusError {
-		return fmt.Errorf("the event %s has the status %q", e.Type, clip(string(e.Status)))
+	if y := rawYield(e.Type, raw); y != nil {
+		if _, issues := abi.ParseYield(mustJSON(y)); len(issues) > 0 {
+			return fmt.Errorf("%s %s", issues[0].Pointer, issues[0].Message)
+		}
+	}
+	if e.Status != "" {
+		return checkExtended(e)
+	}
+	return nil
+}
+
+// rawYield is the yield that an event tells of, as it stands, or nil.
+func rawYield(t EventType, raw map[string]json.RawMessage) any {
+	effect := func(typ abi.EffectType, key string) any {
+		return map[string]any{"kind": abi.YieldEffect, "effect": map[string]any{"type": typ, key: raw[key]}}
+	}
+	switch t {
+	case EventToolProgress:
+		return raw["progress"]
+	case EventToolMessage:
+		return map[string]any{"kind": abi.YieldMessage, "content": raw["content"]}
+	case EventToolContextPatch:
+		return effect(abi.EffectContextPatch, "patch")
+	case EventToolRuntimePatch:
+		return effect(abi.EffectRuntimePatch, "patch")
+	case EventToolNewMessages:
+		return effect(abi.EffectNewMessages, "messages")
+	case EventToolPermissionUpdates:
+		return effect(abi.EffectPermissionUpdates, "updates")
+	}
+	return nil
+}
+
+// checkExtended holds an extended tool_result to what a result may be.
+func checkExtended(e *Event) error {
+	r := abi.Result{Status: e.Status, Model: e.Output, Data: e.Data}
+	if e.Error != nil {
+		r.Error = new(abi.Error)
+		if err := strictjson.DecodeKnown(e.Error, r.Error); err != nil {
+			return err
+		}
+		if r.Error.Message == "" {
+			return errors.New("the error has no message")
+		}
+	}
+	if why := r.Valid(); why != "" {
+		return errors.New(why)
+	}
+	if e.IsError != r.IsError() {
+		return fmt.Errorf("isError is %v, but the status is %s", e.IsError, e.Status)
 	}
 	return nil
 }

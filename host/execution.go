@@ -204,6 +204,7 @@ func (s *Session) Run(ctx context.Context, c Call) (*abi.Result, error) {
 }
 
 func (s *Session) start(ctx context.Context, c Call, b *batch) *Execution {
+	c.Input = cloneRaw(c.Input)
 	r := s.newRun(ctx, c, b)
 	go r.execute() // ends with the call; Result waits for it
 	return r.x

@@ -92,7 +92,7 @@ func (s *Session) fire(ctx context.Context, in HookInput, budget time.Duration) 
 	var outs []HookOutput
 	for _, h := range hooks {
 		own := in
-		own.ToolInput, own.ToolOutput = cloneRaw(in.ToolInput), cloneRaw(in.ToolOutput)
+		own.ToolInput, own.ToolOutput, own.Error = cloneRaw(in.ToolInput), cloneRaw(in.ToolOutput), ownError(in.Error)
 		out, err := await(ctx, &s.pendingHooks, func() (HookOutput, error) { return h.Run(ctx, own) })
 		if err != nil {
 			return merged{}, hookError(ctx, in.Event, err)

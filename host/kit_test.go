@@ -15,8 +15,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
-	os.Exit(0)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir, err := guestCacheDir(); err == nil {
+			_ = os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
 }
 
 // fake is a native tool for tests: every part can be set.

@@ -49,12 +49,25 @@ func (r *run) wrap(core func()) {
 			return layer(i + 1)
 		})
 	}
-	out := layer(0)
-	if !coreRan && out != nil && !out.IsError() && r.entry != nil {
+	out := cloneResult(layer(0))
+	if !coreRan && !out.IsError() && r.entry != nil {
 		r.shortCircuit(out)
+	} else {
+		r.result = out
+	}
+	r.recheck()
+}
+
+// recheck holds what a middleware made of a result to what a tool is held to.
+func (r *run) recheck() {
+	if r.err != nil {
 		return
 	}
-	r.result = out
+	if err := strictResult(r.result, true); err != nil {
+		r.fail(abi.NewError(abi.CodeMiddleware, "the result of a middleware is %v", err))
+	}
+	r.limit()
+	r.stamp()
 }
 
 // middleware calls one middleware and holds it to its contract.
@@ -74,7 +87,7 @@ func (r *run) middleware(m Middleware, rest func(json.RawMessage) *abi.Result) *
 		mu.Lock()
 		core = res
 		mu.Unlock()
-		return cloneResult(res)
+		return ownResult(res)
 	}
 	c := MiddlewareCall{ToolCallID: r.call.ID, ToolName: r.canonical(), Input: cloneRaw(r.input), Behavior: r.behavior}
 	out, err := guarded(func() (*abi.Result, error) { return m(r.ctx, c, next) })
@@ -91,6 +104,29 @@ func (r *run) middleware(m Middleware, rest func(json.RawMessage) *abi.Result) *
 		return abi.Failure(abi.NewError(abi.CodeMiddleware, "a middleware answered without a valid result"))
 	}
 	return out
+}
+
+// ownResult is a copy that shares nothing that can be changed, but for what is
+// behind the values of the metadata.
+func ownResult(r *abi.Result) *abi.Result {
+	c := cloneResult(r)
+	if c == nil {
+		return nil
+	}
+	c.Model, c.Data, c.Error = cloneRaw(c.Model), cloneRaw(c.Data), ownError(c.Error)
+	if c.Display != nil {
+		c.Display = &abi.Display{Summary: c.Display.Summary, Detail: cloneRaw(c.Display.Detail)}
+	}
+	return c
+}
+
+func ownError(e *abi.Error) *abi.Error {
+	if e == nil {
+		return nil
+	}
+	c := *e
+	c.Details = cloneRaw(e.Details)
+	return &c
 }
 
 // cloneResult is a copy whose top level can be changed.

@@ -48,6 +48,9 @@ type run struct {
 	preempted  bool
 	denied     bool
 
+	// saying is full while an event of the call is published, so that they keep
+	// their order. It is taken before out, and nil where nobody listens.
+	saying chan struct{}
 	// out guards what the running tool adds to: nothing once over is set.
 	out         sync.Mutex
 	over        bool
@@ -58,6 +61,10 @@ type run struct {
 	confirms    pauser
 	admission   tool.Admission
 	releases    []func()
+
+	// cut is the model content that a limit left, kept the artifact behind it.
+	cut  json.RawMessage
+	kept *Artifact
 
 	// result ends the call: stages after it are skipped, except those marked
 	// always. err fails the run: no stage runs any more.
@@ -117,6 +124,9 @@ func (s *Session) newRun(ctx context.Context, c Call, b *batch) *run {
 	}
 	r := &run{s: s, call: c, b: b, begun: now(), executionID: newID("exec"), interrupt: abi.InterruptCancel}
 	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, callIDKey{}, c.ID))
+	if s.opt.Events != nil {
+		r.saying = make(chan struct{}, 1)
+	}
 	r.x = &Execution{id: c.ID, cancel: r.cancel, queue: newYieldQueue(), done: make(chan struct{})}
 	return r
 }
@@ -135,7 +145,9 @@ func (r *run) execute() {
 	defer close(r.x.done)
 	defer r.cancel(nil)
 	if e := r.s.enter(r); e != nil {
-		r.finish(abi.Failure(e), nil)
+		r.fail(e)
+		r.stamp()
+		r.finish(r.result, nil)
 		return
 	}
 	defer r.s.exit(r)

@@ -18,6 +18,9 @@ func (r *run) serve(ctx context.Context, name string, req tool.Request) (tool.An
 	if ctx.Err() != nil {
 		return tool.Answer{}, context.Cause(ctx)
 	}
+	if r.ended() {
+		return tool.Answer{}, &tool.CancelError{Reason: abi.CancelRequest, Detail: "the call is over"}
+	}
 	switch name {
 	case abi.CallContext:
 		return headOf(r.callInfo(ctx))
@@ -219,6 +222,8 @@ type streams struct {
 	mu   sync.Mutex
 	open map[int]io.ReadCloser
 	last int
+	// over says that the call is: nothing is opened any more.
+	over bool
 }
 
 // maxStreams bounds the open streams of one call.
@@ -230,6 +235,9 @@ const maxChunk = 1 << 20
 func (s *streams) add(f io.ReadCloser) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over {
+		return 0, abi.NewError(abi.CodeServiceFailed, "the call is over")
+	}
 	if len(s.open) >= maxStreams {
 		return 0, abi.NewError(abi.CodeServiceLimit, "a call may have %d open streams", maxStreams)
 	}
@@ -295,5 +303,5 @@ func (s *streams) closeAll() {
 	for _, f := range s.open {
 		_ = f.Close() // read only
 	}
-	s.open = nil
+	s.open, s.over = nil, true
 }

@@ -72,6 +72,9 @@ func (s *Session) Cancel(id, why string) bool {
 // Steer applies an input of priority now: calls with interrupt behaviour cancel
 // are cancelled, the others end first. Then input_applied is published.
 func (s *Session) Steer(ctx context.Context, inputID string) error {
+	if inputID == "" {
+		return abi.NewError(abi.CodeRequest, "an input that interrupts needs an id")
+	}
 	interrupts := func(r *run) bool { return r.interrupt == abi.InterruptCancel }
 	if err := waitFor(ctx, s.cancelActive(interrupts, &tool.CancelError{Reason: abi.CancelSteering, Detail: inputID})); err != nil {
 		return err

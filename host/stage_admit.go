@@ -140,6 +140,10 @@ func (r *run) durableStart() {
 // lease asserts the session's lease; without it nothing goes on and nothing more
 // is recorded.
 func (r *run) lease() bool {
+	if q := r.s.quarantine.Load(); q != nil {
+		r.err = q
+		return false
+	}
 	if err := r.s.opt.Runtime.AssertLease(r.durable()); err != nil {
 		e := abi.AsError(err)
 		r.s.Quarantine(e)

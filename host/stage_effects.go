@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"math"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/internal/strictjson"
@@ -15,7 +14,8 @@ func (r *run) yield(ctx context.Context, y abi.Yield, idle func() func()) error 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if why := r.badYield(y); why != "" {
+	y, why := r.ownYield(y)
+	if why != "" {
 		r.s.h.log.Warn("a yield of a tool was rejected", "tool", r.canonical(), "why", why)
 		return &rejected{why}
 	}
@@ -25,19 +25,36 @@ func (r *run) yield(ctx context.Context, y abi.Yield, idle func() func()) error 
 			return nil
 		}
 	}
-	r.out.Lock()
-	if r.over {
-		r.out.Unlock()
+	if !r.announce(y) {
 		return &tool.CancelError{Reason: abi.CancelRequest, Detail: "the call is over"}
 	}
-	if y.Kind == abi.YieldEffect {
-		r.effects = append(r.effects, *y.Effect)
-	}
-	if e, ok := YieldEvent(y); ok {
-		r.emit(e)
-	}
-	r.out.Unlock()
 	return r.x.queue.push(ctx, y, idle)
+}
+
+// announce publishes a yield and keeps its effect, unless the call is over.
+func (r *run) announce(y abi.Yield) (ok bool) {
+	r.say(func() {
+		r.out.Lock()
+		if ok = !r.over; ok && y.Kind == abi.YieldEffect {
+			r.effects = append(r.effects, *y.Effect)
+		}
+		r.out.Unlock()
+		if e, is := YieldEvent(y); ok && is {
+			r.emit(e)
+		}
+	})
+	return ok
+}
+
+// say calls f, which publishes, when it is its turn. Only publishing waits for the
+// session's sink: one that blocks holds up what is published, not the end of the
+// call.
+func (r *run) say(f func()) {
+	if r.saying != nil {
+		r.saying <- struct{}{}
+		defer func() { <-r.saying }()
+	}
+	f()
 }
 
 // rejected is the error of a yield that the tool may not send.
@@ -47,31 +64,28 @@ func (e *rejected) Error() string { return "the yield was rejected: " + e.why }
 
 func (e *rejected) Is(target error) bool { return target == tool.ErrRejected }
 
-// badYield says what is wrong with the shape of a yield, or that the definition
-// does not have it.
-func (r *run) badYield(y abi.Yield) string {
-	raw, err := strictjson.Encode(y)
-	if err != nil {
-		return err.Error()
-	}
-	if len(raw) > abi.MaxYield && r.entry.guest != nil {
-		return "it is too large"
-	}
-	for _, v := range []*float64{y.Completed, y.Total} {
-		if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0) || *v < 0) {
-			return "its numbers make no sense"
+// ownYield is a copy that the tool cannot change any more, or says what is wrong
+// with the shape of the yield, or that the definition does not have it. What the
+// engine hands over is a copy in good shape already.
+func (r *run) ownYield(y abi.Yield) (own abi.Yield, why string) {
+	if r.entry.guest == nil {
+		raw, err := strictjson.Encode(y)
+		if err != nil {
+			return y, err.Error()
 		}
-	}
-	if _, issues := abi.ParseYield(raw); len(issues) > 0 {
-		return issues[0].Pointer + " " + issues[0].Message
+		copied, issues := abi.ParseYield(raw)
+		if len(issues) > 0 {
+			return y, issues[0].Pointer + " " + issues[0].Message
+		}
+		y = *copied
 	}
 	if !r.entry.spec.MayYield(y.Kind) {
-		return "the definition does not declare kind " + string(y.Kind)
+		return y, "the definition does not declare kind " + string(y.Kind)
 	}
 	if y.Kind == abi.YieldEffect && !r.entry.spec.MayEffect(y.Effect.Type) {
-		return "the definition does not declare the effect " + string(y.Effect.Type)
+		return y, "the definition does not declare the effect " + string(y.Effect.Type)
 	}
-	return ""
+	return y, ""
 }
 
 // untrusted says why a plugin may not have this effect, or "". What the host's
@@ -127,11 +141,11 @@ func (r *run) refuseEffect(e *abi.Effect, why string) {
 	r.s.refused.Add(1)
 	r.s.h.log.Warn("an effect of a tool was refused", "tool", r.canonical(), "effect", string(e.Type), "why", why)
 	notice := abi.Yield{Kind: abi.YieldProgress, Message: "the host refused the effect " + string(e.Type) + ": " + why}
-	r.out.Lock()
-	defer r.out.Unlock()
-	if !r.over {
-		r.emit(Event{Type: EventToolProgress, Progress: &notice, Notice: true})
-	}
+	r.say(func() {
+		if !r.ended() {
+			r.emit(Event{Type: EventToolProgress, Progress: &notice, Notice: true})
+		}
+	})
 }
 
 // note records what the call did outside.
@@ -146,6 +160,13 @@ func (r *run) note(e tool.HostEffect) {
 	default:
 		r.hostEffects = append(r.hostEffects, e)
 	}
+}
+
+// ended reports whether the call takes nothing any more.
+func (r *run) ended() bool {
+	r.out.Lock()
+	defer r.out.Unlock()
+	return r.over
 }
 
 // applyEffects changes the session by the call's effects: context patches each

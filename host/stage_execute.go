@@ -22,14 +22,10 @@ func (r *run) invoke() {
 	case <-ctx.Done():
 		select {
 		case a = <-t.done: // it ended in the same moment
-			if tool.Reason(ctx) != abi.CancelDeadline {
-				r.took(a)
-				return
-			}
 		default:
+			r.cleanUp(ctx, t, limit)
+			return
 		}
-		r.cleanUp(ctx, t, limit)
-		return
 	}
 	if tool.Reason(ctx) == abi.CancelDeadline {
 		r.expired(limit)

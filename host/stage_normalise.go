@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -29,7 +30,7 @@ func (r *run) checkResult() {
 		r.fail(abi.NewError(abi.CodeResultTooBig, "the result has %d bytes, at most %d are allowed", len(res.Model)+len(res.Data), 2*abi.MaxResult))
 		return
 	}
-	if err := strictResult(res); err != nil {
+	if err := strictResult(res, r.entry == nil || r.entry.guest == nil); err != nil {
 		r.fail(abi.NewError(abi.CodeResultNotJSON, "the tool's result is %v", err))
 		return
 	}
@@ -49,9 +50,9 @@ func (r *run) checkResult() {
 	}
 }
 
-// strictResult checks the parts that a native tool wrote by hand; what the
-// engine or Define made was checked there.
-func strictResult(r *abi.Result) error {
+// strictResult checks the parts that were written by hand. The metadata of a guest
+// was checked by the engine.
+func strictResult(r *abi.Result, metadata bool) error {
 	parts := []json.RawMessage{r.Model, r.Data}
 	if r.Display != nil {
 		parts = append(parts, r.Display.Detail)
@@ -67,6 +68,14 @@ func strictResult(r *abi.Result) error {
 			return err
 		}
 	}
+	if !metadata {
+		return nil
+	}
+	for k, v := range r.Metadata {
+		if _, err := strictjson.Encode(v); err != nil {
+			return fmt.Errorf("not JSON in its metadata %q: %w", clip(k), err)
+		}
+	}
 	return nil
 }
 
@@ -74,8 +83,11 @@ func strictResult(r *abi.Result) error {
 // with a handle. Data stays whole.
 func (r *run) limit() {
 	res := r.result
+	if r.cut != nil && bytes.Equal(res.Model, r.cut) {
+		return // what an earlier limit left stands, even where its note is long
+	}
 	if m := strings.TrimSpace(string(res.Model)); m == "" || m == "null" || m == `""` {
-		res.Model = abi.String(completed)
+		r.leave(completed)
 		return
 	}
 	if r.entry == nil || r.entry.spec.MaxResultSize <= 0 {
@@ -85,32 +97,51 @@ func (r *run) limit() {
 	if len(res.Model) <= most {
 		return
 	}
-	var text string
-	isText := res.Model[0] == '"' && json.Unmarshal(res.Model, &text) == nil
-	if !isText {
-		text = string(res.Model)
-	}
+	text := modelText(res.Model)
 	n := utf16Len(text)
 	if n <= most {
 		return
 	}
-	res.SetMeta("resultSizeLimit", most)
-	res.SetMeta("modelContentOriginalLength", n)
+	if r.kept == nil {
+		res.SetMeta("resultSizeLimit", most)
+		res.SetMeta("modelContentOriginalLength", n)
+	}
 	art, err := r.s.h.artifacts.resultArtifact(r.s.opt.ID, r.canonical(), res.Model)
 	if err != nil {
 		r.s.h.log.Error("a large result could not be kept; it is cut", "tool", r.canonical(), "err", err)
-		res.Model = abi.String(truncate(text, n, most))
 		res.SetMeta("resultTruncated", true)
+		r.leave(truncate(text, n, most))
 		return
 	}
-	res.SetMeta("resultExternalized", true)
-	if _, again := res.Metadata["resultArtifactPath"]; !again {
+	if r.kept == nil { // of what a hook made large again, only the text tells
+		r.kept = &art
+		res.SetMeta("resultExternalized", true)
 		res.SetMeta("resultArtifactPath", art.Path)
+		res.SetMeta("resultArtifactHandle", art.Handle)
+		res.SetMeta("sha256", art.SHA256)
+		res.SetMeta("bytes", art.Bytes)
 	}
-	res.SetMeta("resultArtifactHandle", art.Handle)
-	res.SetMeta("sha256", art.SHA256)
-	res.SetMeta("bytes", art.Bytes)
-	res.Model = abi.String(preview(text, n, most, art))
+	r.leave(preview(text, n, most, art))
+}
+
+// leave makes a text the model content that the limit does not touch again.
+func (r *run) leave(text string) {
+	r.cut = abi.String(text)
+	r.result.Model = r.cut
+}
+
+// modelText is what is counted: the letters of a string, of anything else the
+// compact JSON.
+func modelText(model json.RawMessage) string {
+	var text string
+	if model[0] == '"' && json.Unmarshal(model, &text) == nil {
+		return text
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, model) != nil { // it was checked
+		return string(model)
+	}
+	return b.String()
 }
 
 // previewSize is how much of a large result the model still reads, in UTF-16
@@ -150,9 +181,7 @@ func (r *run) postHooks() {
 	}
 	in := HookInput{Event: HookPostToolUse, ToolCallID: r.call.ID, ToolName: r.canonical(), ToolInput: r.input, ToolOutput: r.result.Model}
 	if r.result.IsError() {
-		in.Event = HookPostToolFailure
-		e := *r.result.Error
-		in.Error = &e
+		in.Event, in.Error = HookPostToolFailure, r.result.Error
 	}
 	m, err := r.s.fire(r.ctx, in, r.s.opt.HookTimeout)
 	switch {

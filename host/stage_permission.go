@@ -24,15 +24,33 @@ func (r *run) judgeRules() {
 	step := policy.Step{Layer: policy.LayerRule, Says: says, Rule: rule.Pattern, Source: rule.Source}
 	switch says {
 	case tool.PermissionDeny:
-		r.deny(policy.LayerRule, abi.NewError(abi.CodeDeniedRule, "the rule %s%s denies it", rule.Pattern, from(rule.Source)))
-		r.decision.Steps[len(r.decision.Steps)-1] = step
-		r.decision.Conclude(tool.PermissionDeny)
+		r.denyByRule(rule)
 	case tool.PermissionAsk:
 		step.Reason = fmt.Sprintf("the rule %s%s asks", rule.Pattern, from(rule.Source))
 		r.decision.Add(step)
 	default:
 		r.decision.Add(step)
 	}
+}
+
+func (r *run) denyByRule(rule policy.Rule) {
+	r.deny(policy.LayerRule, abi.NewError(abi.CodeDeniedRule, "the rule %s%s denies it", rule.Pattern, from(rule.Source)))
+	r.decision.Steps[len(r.decision.Steps)-1] = policy.Step{Layer: policy.LayerRule, Says: tool.PermissionDeny, Rule: rule.Pattern, Source: rule.Source}
+	r.decision.Conclude(tool.PermissionDeny)
+}
+
+// deniedNow holds an input that changed after the rules had spoken to the deny rules.
+func (r *run) deniedNow() bool {
+	rules := r.allRules()
+	if len(rules.Deny) == 0 {
+		return false
+	}
+	says, rule := rules.Judge(r.signature())
+	if says != tool.PermissionDeny {
+		return false
+	}
+	r.denyByRule(rule)
+	return true
 }
 
 func from(source string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/policy"
@@ -35,18 +36,25 @@ func (r *run) schedule() {
 	r.emit(Event{Type: EventToolUse, Input: r.modelInput})
 }
 
-// emit publishes an event of this call.
+// emit publishes an event of this call: a copy, so that the sink cannot change
+// what runs.
 func (r *run) emit(e Event) {
 	if r.s.opt.Events == nil {
 		return
 	}
+	e = e.own()
 	e.ID, e.Name = r.call.ID, r.call.Tool
 	r.s.emit(e)
 }
 
+// settleTime is how long a new call waits for what outlived an earlier one: a
+// callback that obeys its context ends a moment after the call it was for.
+const settleTime = 50 * time.Millisecond
+
 // guard refuses what cannot run at all: nothing is asked and nothing waits.
 func (r *run) guard() {
 	s := r.s
+	s.pending.settle(settleTime)
 	if err := s.Pending(); err != nil && s.pending.Load() > 0 {
 		r.fail(abi.AsError(err))
 		return
@@ -84,12 +92,12 @@ func (s *Session) notFound(name string) *abi.Error {
 // admits is nil if the session's selection lets the tool run now. It is what
 // hides tools from the model, enforced once more.
 func (s *Session) admits(e *entry, mode policy.Mode, b tool.Behavior) *abi.Error {
+	if mode == policy.ModePlan && b.ReadOnly {
+		mode = policy.ModeDefault // this call is fine in plan mode; the rest counts all the same
+	}
 	p := s.planOne(e, mode)
 	switch p.reason {
 	case reasonPlanMode:
-		if b.ReadOnly {
-			return nil
-		}
 		return abi.NewError(abi.CodeDeniedMode, "plan mode allows only read-only tools, and %s is none", e.spec.Name)
 	case reasonSource:
 		return abi.NewError(abi.CodeDeniedSource, "the session does not accept tools of source %s with trust %s, such as %s", e.source.Kind, e.source.Trust, e.spec.Name)
@@ -110,6 +118,9 @@ func Suggest(typed string, names []string) []string {
 	}
 	var list []near
 	low := strings.ToLower(typed)
+	if low == "" {
+		return nil
+	}
 	for _, n := range names {
 		d := distance(low, strings.ToLower(n))
 		if d <= max(1, len(n)/3) || (len(low) >= 3 && strings.HasPrefix(strings.ToLower(n), low)) {

@@ -28,7 +28,7 @@ func (r *run) settle() {
 		return
 	}
 	_, err := guarded(func() (struct{}, error) {
-		return struct{}{}, l.OnToolSettled(r.durable(), ToolSettled{ToolCallID: r.call.ID, ToolName: r.call.Tool, Result: cloneResult(r.result)})
+		return struct{}{}, l.OnToolSettled(r.durable(), ToolSettled{ToolCallID: r.call.ID, ToolName: r.call.Tool, Result: ownResult(r.result)})
 	})
 	if err != nil {
 		r.err = abi.NewError(abi.CodeLifecycle, "the result could not be recorded, so it is not published: %v", err).Because(err)
@@ -44,7 +44,7 @@ func (r *run) remember() {
 		e.Code = r.result.Error.Code
 	}
 	if r.s.opt.KeepPayloads {
-		e.Input, e.Result = cloneRaw(r.input), cloneResult(r.result)
+		e.Input, e.Result = cloneRaw(r.input), ownResult(r.result)
 	}
 	r.s.history.add(e)
 }
@@ -52,6 +52,6 @@ func (r *run) remember() {
 // publish publishes tool_result, the last event of the call.
 func (r *run) publish() {
 	if r.published {
-		r.emit(resultEvent(r.result, r.s.opt.ExtendedEvents))
+		r.say(func() { r.emit(resultEvent(r.result, r.s.opt.ExtendedEvents)) })
 	}
 }

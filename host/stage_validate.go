@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/policy"
@@ -153,13 +154,27 @@ func (r *run) take(layer policy.Layer, code abi.Code, p tool.Permission) {
 	if p.UpdatedInput != nil && !r.updateInput(p.UpdatedInput, layer != policy.LayerTool) {
 		return
 	}
-	if err := r.s.memory.Apply(p.Updates); err != nil {
+	if err := r.s.memory.Apply(r.s.canonical(p.Updates)); err != nil {
 		r.fail(abi.NewError(abi.CodeHandlerFailed, "the permission updates of the %s: %v", layer, err))
 	}
 }
 
-// updateInput merges an update into the input and prepares it anew. Once paths
-// were judged, an update must leave them alone.
+// canonical puts the tools' own names in the place of aliases.
+func (s *Session) canonical(updates []abi.PermissionUpdate) []abi.PermissionUpdate {
+	out := slices.Clone(updates)
+	for i := range out {
+		out[i].Rules = slices.Clone(out[i].Rules)
+		for k, rule := range out[i].Rules {
+			if name, ok := s.reg.Load().canonical(rule.ToolName); ok {
+				out[i].Rules[k].ToolName = name
+			}
+		}
+	}
+	return out
+}
+
+// updateInput merges an update into the input and prepares it anew. Once paths and
+// rules were judged, an update must leave the paths alone and fit the deny rules.
 func (r *run) updateInput(update json.RawMessage, keepPaths bool) bool {
 	before := r.paths
 	in, err := policy.MergeInput(r.input, update)
@@ -175,7 +190,7 @@ func (r *run) updateInput(update json.RawMessage, keepPaths bool) bool {
 		r.fail(abi.NewError(abi.CodeHandlerFailed, "the updated input names other paths than the ones that were checked"))
 		return false
 	}
-	return true
+	return !keepPaths || !r.deniedNow()
 }
 
 func equal(a, b []string) bool {

@@ -44,6 +44,7 @@ func (s *Session) Turn(ctx context.Context, calls []Call) *Turn {
 	t := &Turn{done: make(chan struct{}), b: &batch{cancel: cancel}}
 	runs := make([]*run, len(calls))
 	for i, c := range calls {
+		c.Input = cloneRaw(c.Input)
 		runs[i] = s.newRun(ctx, c, t.b)
 		t.executions = append(t.executions, runs[i].x)
 	}

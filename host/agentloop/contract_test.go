@@ -53,7 +53,9 @@ func TestFailedVerificationContract(t *testing.T) {
 		New: func(t testing.TB) tool.Tool {
 			tl, err := DefineTool(Definition{
 				Name: "Tests", Description: "Tests.", Kind: KindVerify, SideEffect: abi.SideEffectPure, InputSchema: json.RawMessage(`{"type":"object"}`),
-				Handler: func(context.Context, json.RawMessage, ToolContext) (any, error) { return map[string]any{"ok": false}, nil },
+				Handler: func(context.Context, json.RawMessage, ToolContext) (any, error) {
+					return map[string]any{"ok": false}, nil
+				},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -169,7 +169,17 @@ func (m *Memory) Summary() string {
 			fmt.Fprintf(&b, "… and %d more\n", len(list)-i)
 			break
 		}
-		fmt.Fprintf(&b, "%s was denied %d times: %s\n", d.Signature, d.Count, d.Reason)
+		fmt.Fprintf(&b, "%s was denied %d times: %s\n", oneLine(d.Signature), d.Count, oneLine(d.Reason))
 	}
 	return b.String()
+}
+
+// oneLine is a text that others wrote, on one line and not too long for a list.
+func oneLine(s string) string {
+	const most = 200
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
 }

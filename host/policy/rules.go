@@ -56,19 +56,26 @@ func (r Rules) And(more Rules) Rules {
 	return Rules{Allow: join(r.Allow, more.Allow), Ask: join(r.Ask, more.Ask), Deny: join(r.Deny, more.Deny)}
 }
 
-// Resolve puts canonical names in place of aliases at the start of patterns.
+// Resolve puts canonical names in the place of aliases: Alias and Alias:content
+// become the tool's own, and for Alias* there is also a rule for all inputs of the
+// tool. The star itself stays with the alias: it must not become a prefix of other
+// tools' names.
 func (r Rules) Resolve(canonical func(string) (string, bool)) Rules {
 	fix := func(list []Rule) []Rule {
-		out := make([]Rule, len(list))
-		for i, rule := range list {
+		out := make([]Rule, 0, len(list))
+		for _, rule := range list {
 			name, rest := rule.Pattern, ""
 			if k := strings.IndexAny(rule.Pattern, ":*"); k >= 0 {
 				name, rest = rule.Pattern[:k], rule.Pattern[k:]
 			}
-			if c, ok := canonical(name); ok {
+			switch c, ok := canonical(name); {
+			case !ok || c == name:
+			case rest == "*":
+				out = append(out, Rule{Pattern: c, Source: rule.Source})
+			default:
 				rule.Pattern = c + rest
 			}
-			out[i] = rule
+			out = append(out, rule)
 		}
 		return out
 	}
