@@ -34,14 +34,17 @@ type Session struct {
 	// hooks that outlived their budget.
 	pending, pendingHooks pending
 	quarantine            atomic.Pointer[abi.Error]
-	diagnostics           []string
 
-	mu     sync.Mutex
-	active map[*run]struct{}
-	ids    map[string]bool
-	closed bool
-	idle   chan struct{}
-	ended  sync.Once
+	mu sync.Mutex
+	// known are the names and aliases of all tools that were ever offered, with
+	// their tools' names; leftOut says which were not taken and why.
+	known   map[string]string
+	leftOut []string
+	active  map[*run]struct{}
+	ids     map[string]bool
+	closed  bool
+	idle    chan struct{}
+	ended   sync.Once
 }
 
 // NewSession makes a session. Tools whose declared services are missing are left
@@ -52,7 +55,7 @@ func (h *Host) NewSession(opt SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{h: h, opt: opt, slots: h.slots, active: map[*run]struct{}{}, ids: map[string]bool{}}
+	s := &Session{h: h, opt: opt, slots: h.slots, active: map[*run]struct{}{}, ids: map[string]bool{}, known: map[string]string{}}
 	if opt.Concurrency != nil {
 		limits, err := opt.Concurrency.withDefaults()
 		if err != nil {
@@ -101,6 +104,10 @@ func (s *Session) register() error {
 		list = append(list, e)
 	}
 	for _, a := range s.opt.Plugins {
+		if a.Plugin == nil || a.Plugin.host != s.h {
+			errs = append(errs, abi.NewError(abi.CodeOptions, "a plugin of the session is nil or was loaded by another host"))
+			continue
+		}
 		es, err := a.entries()
 		if err != nil {
 			errs = append(errs, err)
@@ -116,27 +123,22 @@ func (s *Session) register() error {
 
 // available leaves out what the selection excludes and what lacks a service.
 func (s *Session) available(list []*entry) []*entry {
-	known := map[string]string{}
 	for _, e := range list {
-		known[e.spec.Name] = e.spec.Name
+		s.known[e.spec.Name] = e.spec.Name
 		for _, a := range e.spec.Aliases {
-			known[a] = e.spec.Name
+			s.known[a] = e.spec.Name
 		}
 	}
-	names := func(option string, entries []string) map[string]bool {
+	names := func(option []string) map[string]bool {
 		out := map[string]bool{}
-		for _, n := range entries {
-			c, ok := known[n]
-			if !ok {
-				s.diagnostics = append(s.diagnostics, option+" names "+clip(n)+", which is no tool here")
-				continue
+		for _, n := range option {
+			if c, ok := s.known[n]; ok {
+				out[c] = true
 			}
-			out[c] = true
 		}
 		return out
 	}
-	allowed := names("AllowedTools", s.opt.AllowedTools)
-	denied := names("DisallowedTools", s.opt.DisallowedTools)
+	allowed, denied := names(s.opt.AllowedTools), names(s.opt.DisallowedTools)
 	var out []*entry
 	for _, e := range list {
 		name := e.spec.Name
@@ -144,7 +146,9 @@ func (s *Session) available(list []*entry) []*entry {
 			continue
 		}
 		if missing := s.missing(e); missing != "" {
-			s.diagnostics = append(s.diagnostics, name+" is left out: the session has no "+missing)
+			if line := name + " is left out: the session has no " + missing; !slices.Contains(s.leftOut, line) {
+				s.leftOut = append(s.leftOut, line)
+			}
 			continue
 		}
 		out = append(out, e)
@@ -195,7 +199,22 @@ func (s *Session) Permissions() *policy.Memory { return &s.memory }
 
 // Diagnostics says which tools were left out and which names in the options are
 // no tools.
-func (s *Session) Diagnostics() []string { return slices.Clone(s.diagnostics) }
+func (s *Session) Diagnostics() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := slices.Clone(s.leftOut)
+	for _, o := range []struct {
+		name string
+		list []string
+	}{{"AllowedTools", s.opt.AllowedTools}, {"DisallowedTools", s.opt.DisallowedTools}} {
+		for _, n := range o.list {
+			if _, ok := s.known[n]; !ok {
+				out = append(out, o.name+" names "+clip(n)+", which is no tool here")
+			}
+		}
+	}
+	return out
+}
 
 // Widened counts attempts of tools to make a call less safe than they declare.
 func (s *Session) Widened() int64 { return s.widened.Load() }
@@ -221,6 +240,8 @@ func (s *Session) Register(src tool.Source, tools ...tool.Tool) error {
 	defer s.mu.Unlock()
 	reg, err := s.reg.Load().with(s.available(list))
 	s.reg.Store(reg)
+	rules := s.opt.Rules.Resolve(reg.canonical)
+	s.rules.Store(&rules)
 	return errors.Join(append(errs, err)...)
 }
 
