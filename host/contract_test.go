@@ -13,7 +13,7 @@ import (
 // guestTool is one tool of a plugin, as the pipeline executes it.
 func guestTool(t testing.TB, a Attachment, name string) tool.Tool {
 	t.Helper()
-	list, err := a.entries()
+	list, err := a.entries("")
 	if err != nil {
 		t.Fatal(err)
 	}

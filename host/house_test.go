@@ -60,7 +60,7 @@ var rooms = []room{
 	{path: "builtin/system", may: []string{"abi", "host/tool"}},
 	{path: "builtin", may: []string{"abi", "host/tool", "builtin/*"}},
 	{path: "cmd/bladehost", may: []string{"abi", "pdk", "host", "host/tool", "host/policy", "host/caps/*", "host/store", "host/install", "host/journal", "host/journal/*", "host/agentloop", "builtin"},
-		owns: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "github.com/vbauerster/mpb"}, tests: []string{"github.com/rogpeppe/go-internal"}},
+		owns: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "github.com/vbauerster/mpb", "go.yaml.in/yaml"}, tests: []string{"github.com/rogpeppe/go-internal"}},
 	// The root holds tests of the whole tree only.
 	{path: "", may: []string{"abi", "host", "host/tool", "host/caps/*", "pdk", "cmd/bladehost"}},
 }

@@ -97,7 +97,7 @@ func replayKit(t *testing.T, p *Plugin, v kitVector, logs *logLines) {
 
 // unvalidated hands an input to the guest that no session would.
 func unvalidated(t *testing.T, p *Plugin, v vector) {
-	list, err := Attachment{Plugin: p}.entries()
+	list, err := Attachment{Plugin: p}.entries("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -328,3 +328,9 @@ func (r *run) httpAnswer(in abi.HTTPRequestHead, res *caphttp.Response, s *secre
 	ans.Body = b
 	return ans, err
 }
+
+// CheckSettings is nil if settings fit the schema in a plugin's manifest, else an
+// error that names every one that does not.
+func CheckSettings(m *abi.Manifest, settings json.RawMessage) error {
+	return (&network{}).settings(m, Grants{Config: settings})
+}

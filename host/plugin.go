@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net"
 	"slices"
 
@@ -81,8 +82,26 @@ func (g Grants) roots() []string {
 	return out
 }
 
-// entries are the plugin's tools as registry entries.
-func (a Attachment) entries() ([]*entry, error) {
+// workingDir is the variable by which libc-like runtimes learn where relative
+// paths start; WASI itself has no such notion.
+const workingDir = "PWD"
+
+// cwd is where relative paths start for the plugin, in a session that works in
+// session: the path checks, call.context and the guest's own runtime must mean
+// the same file. It is empty without folders, which is all that cwd is good for.
+func (g Grants) cwd(session string) string {
+	switch {
+	case len(g.Folders) == 0:
+		return ""
+	case session == "":
+		return g.Folders[0].GuestPath()
+	}
+	return session
+}
+
+// entries are the plugin's tools as registry entries, in a session that works in
+// cwd.
+func (a Attachment) entries(cwd string) ([]*entry, error) {
 	m := a.Plugin.Manifest()
 	env := map[string]string{}
 	for _, want := range m.Requested().Env {
@@ -90,8 +109,12 @@ func (a Attachment) entries() ([]*entry, error) {
 			env[want.Name] = v
 		}
 	}
+	seen := maps.Clone(env)
+	if dir := a.Grants.cwd(cwd); dir != "" {
+		seen[workingDir] = dir
+	}
 	w := engine.NewWorld(engine.World{
-		Mounts: a.Grants.Folders, Env: env, Limits: a.Grants.Limits,
+		Mounts: a.Grants.Folders, Env: seen, Limits: a.Grants.Limits,
 		FineClock: m.Requested().Clock == abi.ClockFine,
 	})
 	src := tool.Source{Kind: tool.SourceCustom, Trust: a.Plugin.opt.Trust, ID: "plugin:" + m.Name}

@@ -68,23 +68,9 @@ func (r *run) callInfo(ctx context.Context) abi.CallInfo {
 	if g := r.entry.guest; g != nil {
 		info.Roots = g.grants.roots()
 		info.Environment = g.env
-		if !under(info.Cwd, info.Roots) {
-			info.Cwd = ""
-			if len(info.Roots) > 0 {
-				info.Cwd = info.Roots[0]
-			}
-		}
+		info.Cwd = g.grants.cwd(info.Cwd)
 	}
 	return info
-}
-
-func under(dir string, roots []string) bool {
-	for _, root := range roots {
-		if dir == root || strings.HasPrefix(dir, strings.TrimSuffix(root, "/")+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *run) serveRuntime(ctx context.Context, name string) (tool.Answer, error) {

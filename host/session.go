@@ -108,7 +108,7 @@ func (s *Session) register() error {
 			errs = append(errs, abi.NewError(abi.CodeOptions, "a plugin of the session is nil or was loaded by another host"))
 			continue
 		}
-		es, err := a.entries()
+		es, err := a.entries(s.context.snapshot(s.opt.ID, "").Cwd)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -76,8 +76,8 @@ func (r *run) judgePaths() {
 	p := policy.Paths{Roots: slices.Clone(r.snap.Roots), Cwd: r.snap.Cwd}
 	if g := r.entry.guest; g != nil {
 		p.Roots = append(p.Roots, g.grants.roots()...)
-		if p.Cwd == "" && len(g.grants.Folders) > 0 {
-			p.Cwd = g.grants.Folders[0].GuestPath()
+		if dir := g.grants.cwd(p.Cwd); dir != "" {
+			p.Cwd = dir
 		}
 	}
 	rules := r.allRules()

@@ -82,7 +82,7 @@ func (a *app) installed(now, was *store.Entry) error {
 		a.note("replaced %s %s with %s:\n  %s", now.Name, was.Version, now.Version, strings.Join(store.Diff(was, now), "\n  "))
 	}
 	if asks := store.Requests(now.Capabilities); len(asks) > 0 {
-		a.note("it asks for: %s. Nothing is granted; run and session have --allow-… flags for it", strings.Join(asks, "; "))
+		a.note("it asks for: %s. Nothing is granted; grant it with --allow-… flags of run and session, or for good with bladehost grant", strings.Join(asks, "; "))
 	}
 	return nil
 }

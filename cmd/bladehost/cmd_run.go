@@ -27,8 +27,8 @@ plugin (blade-tool-…). Without it, TOOL is looked for among the built-in tools
 and the installed plugins. INPUT is a JSON object, @FILE, or - for standard
 input; without it standard input is read if it is not a terminal.
 
-Typing the command approves the call; folders are granted with --allow-read and
---allow-write. With --json the session's events are written, a line each, the
+Typing the command approves the call. What the plugin may touch is granted by
+--allow-… flags, or for good with bladehost grant; --deny-… wins. With --json the session's events are written, a line each, the
 last is the result.`,
 		Example: `  bladehost run ./plugins/blade-tool-hash Hash '{"path":"go.mod"}' --allow-read .
   echo '{"a":[1,2]}' | bladehost run blade-tool-jq Jq '{"query":".a[]","json":{"a":[1,2]}}'`,
@@ -41,8 +41,7 @@ last is the result.`,
 }
 
 func (f *hostFlags) add(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.allowRead, "allow-read", nil, "let plugins read this `folder` (may be repeated)")
-	fs.StringArrayVar(&f.allowWrite, "allow-write", nil, "let plugins read and write this `folder` (may be repeated)")
+	f.lend.add(fs)
 	fs.StringArrayVar(&f.roots, "root", nil, "workspace `folder` of the built-in tools (may be repeated)")
 	fs.StringVar(&f.timeout, "timeout", "", "stop a tool after this `duration` (default 10m)")
 	fs.StringVar(&f.memoryLimit, "memory-limit", "", "memory of a plugin, as a `size` such as 64MiB (default 256MiB)")
@@ -63,11 +62,11 @@ func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	grants, err := openGrants(f)
+	l, err := a.newLender(f.lend, name)
 	if err != nil {
 		return err
 	}
-	defer closeGrants(grants)
+	defer l.close()
 	h, err := a.newHost(f)
 	if err != nil {
 		return err
@@ -77,31 +76,54 @@ func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range plugins {
-		opt.Plugins = append(opt.Plugins, host.Attachment{Plugin: p, Grants: host.Grants{Folders: grants}})
-	}
 	if a.json {
 		opt.Events = func(e host.Event) { writeJSON(a.out, e) }
 		opt.ExtendedEvents = true
 	}
-	s, err := h.NewSession(opt)
+	for _, p := range plugins {
+		if err := l.askMissing(ctx, p); err != nil {
+			return err
+		}
+	}
+	call := host.Call{Tool: name, Input: input, Approved: true}
+	r, known, err := a.runOnce(ctx, h, opt, l, plugins, call)
+	if err == nil && r.IsError() && len(plugins) == 1 {
+		var granted bool
+		if granted, err = l.askFolder(ctx, plugins[0], name, r.Error); granted && err == nil {
+			r, known, err = a.runOnce(ctx, h, opt, l, plugins, call)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	x := s.Start(ctx, host.Call{Tool: name, Input: input, Approved: true})
-	bar := a.newProgress(name)
+	if r.IsError() && r.Error.Code == abi.CodeToolNotFound && !a.json {
+		return notFound(name, ref, known)
+	}
+	return a.printResult(r)
+}
+
+// runOnce makes one call in a session of its own, and returns the result and the
+// names of the session's tools.
+func (a *app) runOnce(ctx context.Context, h *host.Host, opt host.SessionOptions, l *lender, plugins []*host.Plugin, call host.Call) (*abi.Result, []string, error) {
+	var err error
+	if opt.Plugins, err = l.attach(plugins); err != nil {
+		return nil, nil, err
+	}
+	s, err := h.NewSession(opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	watched, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	go l.watch(watched, s, plugins)
+	x := s.Start(ctx, call)
+	bar := a.newProgress(call.Tool)
 	for y := range x.Yields() {
 		bar.show(y)
 	}
 	bar.close()
 	r, err := x.Result()
-	if err != nil {
-		return err
-	}
-	if r.IsError() && r.Error.Code == abi.CodeToolNotFound && !a.json {
-		return notFound(name, ref, toolNames(s))
-	}
-	return a.printResult(r)
+	return r, toolNames(s), err
 }
 
 func toolNames(s *host.Session) []string {

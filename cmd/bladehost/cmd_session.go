@@ -43,8 +43,7 @@ JSON Schema. End of input finishes running calls and ends the process.`,
 		},
 	}
 	fs := c.Flags()
-	fs.StringArrayVar(&f.allowRead, "allow-read", nil, "let plugins read this `folder` (may be repeated)")
-	fs.StringArrayVar(&f.allowWrite, "allow-write", nil, "let plugins read and write this `folder` (may be repeated)")
+	f.lend.add(fs)
 	fs.StringArrayVar(&f.roots, "root", nil, "workspace `folder` of the built-in tools (may be repeated)")
 	fs.StringVar(&f.cwd, "cwd", "", "`folder` that relative paths start from")
 	fs.StringVar(&f.mode, "mode", "", "permission `mode`: default, autoEdit, yolo or plan")
@@ -68,11 +67,11 @@ func (a *app) session(ctx context.Context, f sessionFlags) error {
 	if err := f.apply(&opt); err != nil {
 		return err
 	}
-	grants, err := openGrants(f.hostFlags)
+	l, err := a.newLender(f.lend, "")
 	if err != nil {
 		return err
 	}
-	defer closeGrants(grants)
+	defer l.close()
 	h, err := a.newHost(f.hostFlags)
 	if err != nil {
 		return err
@@ -82,8 +81,8 @@ func (a *app) session(ctx context.Context, f sessionFlags) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range plugins {
-		opt.Plugins = append(opt.Plugins, host.Attachment{Plugin: p, Grants: host.Grants{Folders: grants}})
+	if opt.Plugins, err = l.attach(plugins); err != nil {
+		return err
 	}
 	sv := newServer(a.out)
 	opt.Events, opt.ExtendedEvents = sv.event, true
@@ -97,6 +96,9 @@ func (a *app) session(ctx context.Context, f sessionFlags) error {
 	if err != nil {
 		return err
 	}
+	watched, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	go l.watch(watched, s, plugins)
 	for _, d := range s.Diagnostics() {
 		a.h(d)
 	}

@@ -15,6 +15,10 @@ func commands() []func(*app) *cobra.Command {
 		listCommand,
 		removeCommand,
 		sessionCommand,
+		grantCommand,
+		grantsCommand,
+		configCommand,
+		secretCommand,
 		doctorCommand,
 		versionCommand,
 	}

@@ -9,18 +9,17 @@ import (
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host"
-	capfs "github.com/bladehost/bladehost/host/caps/fs"
 	"github.com/bladehost/bladehost/host/policy"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
 // hostFlags are the flags of every command that runs tools.
 type hostFlags struct {
-	allowRead, allowWrite []string
-	roots                 []string
-	timeout               string
-	memoryLimit           string
-	mode                  string
+	lend        lendFlags
+	roots       []string
+	timeout     string
+	memoryLimit string
+	mode        string
 }
 
 // newHost makes the host of this process: the one place where the parts are put
@@ -66,35 +65,6 @@ func closeHost(h *host.Host) {
 	ctx, cancel := context.WithTimeout(context.Background(), abi.CleanupTime)
 	defer cancel()
 	_ = h.Close(ctx) // the process ends anyway
-}
-
-// openGrants opens the granted folders. A folder that may be written may be read.
-func openGrants(f hostFlags) (list []*capfs.Grant, err error) {
-	defer func() {
-		if err != nil {
-			closeGrants(list)
-		}
-	}()
-	for _, g := range []struct {
-		dirs     []string
-		readOnly bool
-		flag     string
-	}{{f.allowWrite, false, "--allow-write"}, {f.allowRead, true, "--allow-read"}} {
-		for _, dir := range g.dirs {
-			grant, err := capfs.Open(dir, capfs.Options{ReadOnly: g.readOnly})
-			if err != nil {
-				return list, abi.NewError(abi.CodeOptions, "%s %s: %v", g.flag, dir, err).Because(err)
-			}
-			list = append(list, grant)
-		}
-	}
-	return list, nil
-}
-
-func closeGrants(list []*capfs.Grant) {
-	for _, g := range list {
-		_ = g.Close() // nothing is written any more
-	}
 }
 
 // sessionOptions are the options that the flags of run and session share.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ type app struct {
 	getenv   func(string) string
 	// inTTY, outTTY and errTTY say which streams are a terminal.
 	inTTY, outTTY, errTTY bool
+	// answers is what remains of the terminal's input after a question.
+	answers *bufio.Reader
 
 	json    bool
 	verbose bool

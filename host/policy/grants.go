@@ -272,23 +272,41 @@ func grantID() string {
 	return "g-" + hex.EncodeToString(b[:])
 }
 
-// Watch calls changed after the file was changed by anybody, until ctx ends. It
-// looks every interval, so a revocation is noticed that late at most.
+// Watch calls changed after the file was changed by anybody, and after a grant
+// expired, until ctx ends. It looks every interval, so a revocation is noticed
+// that late at most.
 func (s *GrantStore) Watch(ctx context.Context, interval time.Duration, changed func()) {
 	t := time.NewTicker(interval)
 	defer t.Stop()
-	last := s.stamp()
+	last, next := s.stamp(), s.nextExpiry()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			if now := s.stamp(); now != last {
-				last = now
-				changed()
+			now := s.stamp()
+			if now == last && (next.IsZero() || time.Now().Before(next)) {
+				continue
 			}
+			last, next = now, s.nextExpiry()
+			changed()
 		}
 	}
+}
+
+// nextExpiry is when the next grant expires, or zero.
+func (s *GrantStore) nextExpiry() (next time.Time) {
+	list, err := s.List()
+	if err != nil {
+		return next // whoever uses the grants reports it
+	}
+	now := time.Now()
+	for _, g := range list {
+		if g.Expires != nil && g.Expires.After(now) && (next.IsZero() || g.Expires.Before(next)) {
+			next = *g.Expires
+		}
+	}
+	return next
 }
 
 // stamp tells two contents of the file apart: each change is a new file.
@@ -309,8 +327,10 @@ type GrantSet struct {
 }
 
 // Effective picks the grants that count for a module now. Denials count for
-// every module of the name.
-func Effective(list []Grant, plugin, digest string, now time.Time) GrantSet {
+// every module of the name. A grant for one tool counts if toolName is that tool;
+// a denial for one tool counts for the whole plugin, whose tools share what they
+// are lent.
+func Effective(list []Grant, plugin, digest, toolName string, now time.Time) GrantSet {
 	set := GrantSet{Allow: map[GrantKind][]Grant{}, Deny: map[GrantKind][]Grant{}}
 	for _, g := range list {
 		switch {
@@ -319,6 +339,7 @@ func Effective(list []Grant, plugin, digest string, now time.Time) GrantSet {
 			set.Deny[g.Kind] = append(set.Deny[g.Kind], g)
 		case g.Digest != digest:
 			set.Stale = append(set.Stale, g)
+		case g.Scope == ScopeTool && g.Tool != toolName:
 		default:
 			set.Allow[g.Kind] = append(set.Allow[g.Kind], g)
 		}
@@ -379,4 +400,25 @@ func (s GrantSet) Why(k GrantKind, value string) []string {
 		}
 	}
 	return out
+}
+
+// Allows reports whether a value of a kind is granted and not denied. A folder
+// counts for everything below it, a grant to write for reading too, and a denial
+// of reading for writing too.
+func (s GrantSet) Allows(k GrantKind, value string) bool {
+	folder := k == GrantRead || k == GrantWrite
+	fits := func(g Grant) bool {
+		if folder {
+			return within(g.Value, value)
+		}
+		return g.Value == value
+	}
+	allow, deny := s.Allow[k], s.Deny[k]
+	if k == GrantRead {
+		allow = slices.Concat(allow, s.Allow[GrantWrite])
+	}
+	if k == GrantWrite {
+		deny = slices.Concat(deny, s.Deny[GrantRead])
+	}
+	return slices.ContainsFunc(allow, fits) && !slices.ContainsFunc(deny, fits)
 }

@@ -46,15 +46,15 @@ func TestGrantsAreKept(t *testing.T) {
 	if err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", fi.Mode())
 	}
-	set := Effective(list, "blade-tool-x", digestA, time.Now())
+	set := Effective(list, "blade-tool-x", digestA, "", time.Now())
 	if got := set.Values(GrantNet); len(got) != 1 || set.Values(GrantEnv) != nil {
 		t.Errorf("%v %v", got, set.Values(GrantEnv))
 	}
 	// Bound to name and digest.
-	if other := Effective(list, "blade-tool-x", digestB, time.Now()); other.Values(GrantNet) != nil || len(other.Stale) != 2 {
+	if other := Effective(list, "blade-tool-x", digestB, "", time.Now()); other.Values(GrantNet) != nil || len(other.Stale) != 2 {
 		t.Errorf("%+v", other)
 	}
-	if other := Effective(list, "blade-tool-y", digestA, time.Now()); other.Values(GrantNet) != nil || other.Stale != nil {
+	if other := Effective(list, "blade-tool-y", digestA, "", time.Now()); other.Values(GrantNet) != nil || other.Stale != nil {
 		t.Errorf("%+v", other)
 	}
 	gone, err := s.Revoke(t.Context(), func(g Grant) bool { return g.Kind == GrantNet })
@@ -70,14 +70,14 @@ func TestGrantsAreKept(t *testing.T) {
 func TestDenyWins(t *testing.T) {
 	deny := grant(GrantNet, "api.example.com")
 	deny.Deny, deny.Digest = true, digestB
-	set := Effective([]Grant{grant(GrantNet, "api.example.com"), grant(GrantNet, "b.example.com"), deny}, "blade-tool-x", digestA, time.Now())
+	set := Effective([]Grant{grant(GrantNet, "api.example.com"), grant(GrantNet, "b.example.com"), deny}, "blade-tool-x", digestA, "", time.Now())
 	if got := set.Values(GrantNet); len(got) != 1 || got[0] != "b.example.com" || set.Denied(GrantNet)[0] != "api.example.com" {
 		t.Errorf("%v %v", got, set.Denied(GrantNet))
 	}
 	if why := set.Why(GrantNet, "api.example.com"); len(why) != 2 || !strings.HasPrefix(why[0], "denied by") {
 		t.Errorf("%v", why)
 	}
-	set = Effective([]Grant{grant(GrantWrite, "/w"), grant(GrantRead, "/other")}, "blade-tool-x", digestA, time.Now())
+	set = Effective([]Grant{grant(GrantWrite, "/w"), grant(GrantRead, "/other")}, "blade-tool-x", digestA, "", time.Now())
 	if why := set.Why(GrantRead, "/w/sub/file"); len(why) != 1 || !strings.Contains(why[0], "--allow-write /w") {
 		t.Errorf("%v", why)
 	}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host"
+	caphttp "github.com/bladehost/bladehost/host/caps/http"
+	"github.com/bladehost/bladehost/host/policy"
+)
+
+func (a *app) grantStore() (*policy.GrantStore, places, error) {
+	p, err := a.places()
+	if err != nil {
+		return nil, p, err
+	}
+	return policy.OpenGrants(filepath.Join(p.config, "grants.json")), p, nil
+}
+
+func grantCommand(a *app) *cobra.Command {
+	var f lendFlags
+	var toolName, lasts string
+	c := &cobra.Command{
+		Use:   "grant PLUGIN --allow-… VALUE",
+		Short: "Grant an installed plugin something, or deny it",
+		Long: `Grant an installed plugin folders, hosts, variables or secrets, until you revoke
+it. The grant is bound to the plugin's module: another one of the same name has
+none of it. A denial (--deny-…) wins over every grant and flag.`,
+		Example: `  bladehost grant blade-tool-github --allow-net api.github.com --allow-secret GITHUB_TOKEN
+  bladehost grant blade-tool-hash --allow-read ~/data --for 24h`,
+		Args: exactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.grant(c.Context(), args[0], f, toolName, lasts) },
+	}
+	f.add(c.Flags())
+	c.Flags().StringVar(&toolName, "tool", "", "only for this `tool` of the plugin")
+	c.Flags().StringVar(&lasts, "for", "", "for this `duration` only, such as 24h")
+	return c
+}
+
+// grant keeps what the flags say for an installed plugin.
+func (a *app) grant(ctx context.Context, name string, f lendFlags, toolName, lasts string) error {
+	s, err := a.store()
+	if err != nil {
+		return err
+	}
+	e, err := s.Get(name)
+	if err != nil {
+		return err
+	}
+	m, err := a.installedManifest(name)
+	if err != nil {
+		return err
+	}
+	base := policy.Grant{Plugin: name, Digest: e.SHA256, Scope: policy.ScopePlugin}
+	if toolName != "" {
+		if !contains(e.ToolNames(), toolName) {
+			return notFound(toolName, name, e.ToolNames())
+		}
+		base.Scope, base.Tool = policy.ScopeTool, toolName
+	}
+	if lasts != "" {
+		d, err := time.ParseDuration(lasts)
+		if err != nil || d <= 0 {
+			return usage("--for %s: give a duration such as 24h", lasts)
+		}
+		until := time.Now().Add(d).UTC().Truncate(time.Second)
+		base.Expires = &until
+	}
+	list, err := a.newGrants(base, m, f)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return usage("nothing to grant; give --allow-… or --deny-… flags (see bladehost inspect %s for what it asks for)", name)
+	}
+	store, _, err := a.grantStore()
+	if err != nil {
+		return err
+	}
+	if err := store.Add(ctx, list...); err != nil {
+		return err
+	}
+	if a.json {
+		writeJSON(a.out, map[string]any{"granted": list})
+		return nil
+	}
+	for _, g := range list {
+		a.note("%s: %s", name, g)
+	}
+	return nil
+}
+
+// newGrants makes the grants of flags, each value checked.
+func (a *app) newGrants(base policy.Grant, m *abi.Manifest, f lendFlags) ([]policy.Grant, error) {
+	var out []policy.Grant
+	for _, k := range policy.GrantKinds() {
+		allow := *f.allow[k]
+		if f.all {
+			allow = append(allow, requested(k, m)...)
+		}
+		for i, v := range append(slices.Clone(allow), *f.deny[k]...) {
+			g := base
+			g.Kind, g.Value, g.Deny = k, v, i >= len(allow)
+			if err := a.completeGrant(&g); err != nil {
+				return nil, err
+			}
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+// completeGrant checks a value and makes it whole: folders are absolute and real.
+func (a *app) completeGrant(g *policy.Grant) error {
+	switch g.Kind {
+	case policy.GrantRead, policy.GrantWrite:
+		abs, err := absPath(g.Value)
+		if err != nil {
+			return err
+		}
+		g.Value = abs
+		real, err := filepath.EvalSymlinks(abs)
+		if err != nil {
+			if g.Deny {
+				return nil
+			}
+			return usage("--allow-%s %s: %v", g.Kind, g.Value, err)
+		}
+		g.Real = real
+		if g.Deny {
+			return nil
+		}
+		l := &lender{a: a}
+		if l.p, err = a.places(); err != nil {
+			return err
+		}
+		defer l.close()
+		if err := l.open(&host.Grants{}, g.Plugin, "", g.Kind, abs, nil); err != nil {
+			return usage("--allow-%s %s: %v", g.Kind, g.Value, err)
+		}
+	case policy.GrantNet, policy.GrantNetPrivate:
+		if err := caphttp.CheckPattern(g.Value); err != nil {
+			return usage("%s: %v", g, err)
+		}
+	case policy.GrantSecret, policy.GrantEnv:
+		if !secretName.MatchString(g.Value) {
+			return usage("%s: %q is no name", g, clip(g.Value))
+		}
+	}
+	return nil
+}
+
+func grantsCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "grants",
+		Short: "List, explain and revoke grants",
+		Args:  exactArgs(0),
+		RunE:  func(*cobra.Command, []string) error { return a.grantsList("") },
+	}
+	var all bool
+	revoke := &cobra.Command{
+		Use:   "revoke ID|PLUGIN",
+		Short: "Revoke a grant, or all grants of a plugin; running calls lose access within a second",
+		Args:  exactArgs(1),
+		RunE:  func(c *cobra.Command, args []string) error { return a.grantsRevoke(c.Context(), args[0], all) },
+	}
+	revoke.Flags().BoolVar(&all, "denials", false, "with a plugin's name: its denials too")
+	c.AddCommand(
+		&cobra.Command{Use: "ls [PLUGIN]", Short: "List grants", Args: rangeArgs(0, 1), RunE: func(_ *cobra.Command, args []string) error {
+			return a.grantsList(append(args, "")[0])
+		}},
+		&cobra.Command{Use: "why PLUGIN KIND VALUE", Short: "Explain whether a plugin may have something, and by which grant", Args: exactArgs(3),
+			Example: "  bladehost grants why blade-tool-hash read /data/file\n  bladehost grants why blade-tool-github net api.github.com",
+			RunE: func(_ *cobra.Command, args []string) error {
+				return a.grantsWhy(args[0], policy.GrantKind(args[1]), args[2])
+			}},
+		revoke)
+	return c
+}
+
+func (a *app) grantsList(plugin string) error {
+	store, _, err := a.grantStore()
+	if err != nil {
+		return err
+	}
+	list, err := store.List()
+	if err != nil {
+		return err
+	}
+	if plugin != "" {
+		list = slices.DeleteFunc(list, func(g policy.Grant) bool { return g.Plugin != plugin })
+	}
+	if a.json {
+		writeJSON(a.out, map[string]any{"grants": list})
+		return nil
+	}
+	if len(list) == 0 {
+		a.note("nothing is granted")
+		return nil
+	}
+	var rows [][]string
+	for _, g := range list {
+		word := "allow"
+		if g.Deny {
+			word = "deny"
+		}
+		until := "revoked"
+		if g.Expires != nil {
+			until = g.Expires.Format(time.RFC3339)
+		}
+		rows = append(rows, []string{g.ID, g.Plugin, word, string(g.Kind), g.Value, or(g.Tool, "all"), until, a.standing(g)})
+	}
+	return a.table([]string{"ID", "PLUGIN", "", "KIND", "VALUE", "TOOL", "UNTIL", "STATE"}, rows)
+}
+
+// standing says whether a grant counts now.
+func (a *app) standing(g policy.Grant) string {
+	if g.Expires != nil && time.Now().After(*g.Expires) {
+		return "expired"
+	}
+	s, err := a.store()
+	if err != nil {
+		return "?"
+	}
+	e, err := s.Get(g.Plugin)
+	switch {
+	case err != nil:
+		return "not installed"
+	case !g.Deny && e.SHA256 != g.Digest:
+		return "other module"
+	}
+	return "in force"
+}
+
+func (a *app) grantsWhy(plugin string, k policy.GrantKind, value string) error {
+	if !slices.Contains(policy.GrantKinds(), k) {
+		return usage("%q is no kind; there are read, write, net, net-private, env and secret", clip(string(k)))
+	}
+	s, err := a.store()
+	if err != nil {
+		return err
+	}
+	e, err := s.Get(plugin)
+	if err != nil {
+		return err
+	}
+	store, _, err := a.grantStore()
+	if err != nil {
+		return err
+	}
+	list, err := store.List()
+	if err != nil {
+		return err
+	}
+	if k == policy.GrantRead || k == policy.GrantWrite {
+		if value, err = absPath(value); err != nil {
+			return err
+		}
+	}
+	set := policy.Effective(list, plugin, e.SHA256, "", time.Now())
+	why := set.Why(k, value)
+	allowed := set.Allows(k, value)
+	asked := slices.Contains(requested(k, &abi.Manifest{Capabilities: e.Capabilities}), value) || k == policy.GrantRead || k == policy.GrantWrite
+	if a.json {
+		writeJSON(a.out, map[string]any{"plugin": plugin, "kind": k, "value": value, "granted": allowed, "why": why, "requested": asked})
+		return nil
+	}
+	for _, w := range why {
+		if err := a.line(w); err != nil {
+			return err
+		}
+	}
+	if !asked {
+		if err := a.line("the plugin's manifest does not ask for it, so a grant would not help"); err != nil {
+			return err
+		}
+	}
+	if allowed {
+		return a.line("so it is granted")
+	}
+	return a.line("so it is not granted; grant it with: bladehost grant " + plugin + " --allow-" + string(k) + " " + value)
+}
+
+func (a *app) grantsRevoke(ctx context.Context, what string, denials bool) error {
+	store, _, err := a.grantStore()
+	if err != nil {
+		return err
+	}
+	gone, err := store.Revoke(ctx, func(g policy.Grant) bool { return g.ID == what || g.Plugin == what && (!g.Deny || denials) })
+	if err != nil {
+		return err
+	}
+	if len(gone) == 0 {
+		return usage("there is no grant with the id, or for the plugin, %s; see: bladehost grants ls", what)
+	}
+	if a.json {
+		writeJSON(a.out, map[string]any{"revoked": gone})
+		return nil
+	}
+	for _, g := range gone {
+		a.note("revoked %s: %s", g.ID, g)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host"
+)
+
+func settingsPath(p places) string { return filepath.Join(p.config, "settings.json") }
+
+// readSettings returns the settings by plugin; a missing file has none.
+func readSettings(path string) (map[string]json.RawMessage, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]json.RawMessage{}, nil
+	}
+	if err != nil {
+		return nil, abi.NewError(abi.CodeIO, "the settings cannot be read: %v", err)
+	}
+	all, err := host.StrictObject(b)
+	if err != nil {
+		return nil, abi.NewError(abi.CodeIO, "%s is damaged: %v", path, err)
+	}
+	return all, nil
+}
+
+func configCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "See and change the settings of installed plugins",
+		Args:  exactArgs(0),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(
+		&cobra.Command{
+			Use:   "set PLUGIN KEY=VALUE…",
+			Short: "Change settings; VALUE is JSON, or a text",
+			Args:  rangeArgs(2, -1),
+			RunE:  func(c *cobra.Command, args []string) error { return a.configSet(c.Context(), args[0], args[1:]) },
+		},
+		&cobra.Command{
+			Use:   "get PLUGIN",
+			Short: "Show the settings of a plugin and their schema",
+			Args:  exactArgs(1),
+			RunE:  func(c *cobra.Command, args []string) error { return a.configGet(args[0]) },
+		},
+		&cobra.Command{
+			Use:   "unset PLUGIN KEY…",
+			Short: "Go back to the defaults",
+			Args:  rangeArgs(2, -1),
+			RunE: func(c *cobra.Command, args []string) error {
+				return a.changeSettings(c.Context(), args[0], func(m map[string]json.RawMessage) error {
+					for _, k := range args[1:] {
+						delete(m, k)
+					}
+					return nil
+				})
+			},
+		})
+	return c
+}
+
+func (a *app) configSet(ctx context.Context, name string, pairs []string) error {
+	return a.changeSettings(ctx, name, func(m map[string]json.RawMessage) error {
+		for _, p := range pairs {
+			k, v, ok := strings.Cut(p, "=")
+			if !ok || k == "" {
+				return usage("%q is not KEY=VALUE", p)
+			}
+			m[k] = json.RawMessage(v)
+			if _, err := host.StrictObject([]byte(`{"v":` + v + `}`)); err != nil {
+				m[k] = abi.String(v)
+			}
+		}
+		return nil
+	})
+}
+
+// changeSettings changes the settings of an installed plugin, if the result fits
+// its schema.
+func (a *app) changeSettings(_ context.Context, name string, change func(map[string]json.RawMessage) error) error {
+	m, err := a.installedManifest(name)
+	if err != nil {
+		return err
+	}
+	p, err := a.places()
+	if err != nil {
+		return err
+	}
+	path := settingsPath(p)
+	all, err := readSettings(path)
+	if err != nil {
+		return err
+	}
+	own := map[string]json.RawMessage{}
+	if raw, ok := all[name]; ok {
+		if own, err = host.StrictObject(raw); err != nil {
+			return abi.NewError(abi.CodeIO, "%s is damaged: %v", path, err)
+		}
+	}
+	if err := change(own); err != nil {
+		return err
+	}
+	raw, err := abi.Marshal(own)
+	if err != nil {
+		return err
+	}
+	if err := host.CheckSettings(m, raw); len(own) > 0 && err != nil {
+		return err
+	}
+	all[name] = raw
+	if len(own) == 0 {
+		delete(all, name)
+	}
+	b, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(p.config, 0o700); err != nil {
+		return abi.NewError(abi.CodeIO, "%v", err)
+	}
+	if err := writePrivate(path, append(b, '\n')); err != nil {
+		return abi.NewError(abi.CodeIO, "the settings cannot be kept: %v", err)
+	}
+	return nil
+}
+
+func (a *app) configGet(name string) error {
+	m, err := a.installedManifest(name)
+	if err != nil {
+		return err
+	}
+	p, err := a.places()
+	if err != nil {
+		return err
+	}
+	set, err := a.settingsOf(p, name)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		writeJSON(a.out, map[string]any{"plugin": name, "settings": set, "schema": m.Config})
+		return nil
+	}
+	if m.Config == nil {
+		a.note("%s has no settings", name)
+		return nil
+	}
+	values, err := host.StrictObject(orEmpty(set))
+	if err != nil {
+		return abi.NewError(abi.CodeIO, "the settings of %s are damaged: %v", name, err)
+	}
+	keys := make([]string, 0, len(values))
+	for k := range values {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		if err := a.line(k + "=" + string(values[k])); err != nil {
+			return err
+		}
+	}
+	a.note("what can be set: %s", m.Config)
+	return nil
+}
+
+func orEmpty(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+// installedManifest is the manifest of an installed plugin.
+func (a *app) installedManifest(name string) (*abi.Manifest, error) {
+	b, err := a.installedModule(name)
+	if err != nil {
+		return nil, err
+	}
+	i, err := host.Inspect(b)
+	if err != nil {
+		return nil, err
+	}
+	return i.Manifest, nil
+}
+
+// writePrivate puts a file that only the user can read in place whole.
+func writePrivate(path string, b []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(b); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
