@@ -103,6 +103,26 @@ func (c *contextState) patch(p abi.ContextPatch) {
 	}
 }
 
+// patchOwn sets one key of the metadata in the overlay of a scope, or with reset
+// and without a value takes it away; the rest of the overlay stays.
+func (c *contextState) patchOwn(scope abi.Scope, key string, value json.RawMessage, reset bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cached = nil
+	over := &c.turn
+	if scope == abi.ScopeSession {
+		over = &c.session
+	}
+	next := tool.CloneContext(deref(*over))
+	if reset {
+		delete(next.Metadata, key)
+	}
+	if value != nil {
+		next.Metadata = mergeMap(next.Metadata, map[string]json.RawMessage{key: value})
+	}
+	*over = &next
+}
+
 func deref(c *abi.RuntimeContext) abi.RuntimeContext {
 	if c == nil {
 		return abi.RuntimeContext{}

@@ -57,8 +57,12 @@ func (s *Session) planOne(e *entry, mode policy.Mode) planned {
 }
 
 // planReadOnly is the planning-time word of a tool: what it says without an
-// input, which for tools like WebFetch is read-only.
+// input, which for tools like WebFetch is read-only. A guest that was lent
+// something to write with is not believed.
 func planReadOnly(e *entry) bool {
+	if w, ok := e.tool.(tool.LentWriter); ok && w.LentCanWrite() {
+		return false
+	}
 	if e.static.ReadOnly {
 		return true
 	}

@@ -187,7 +187,7 @@ func (r *run) applyEffects() {
 		case abi.EffectContextPatch:
 			var p abi.ContextPatch
 			if strictjson.Decode(e.Patch, &p) == nil {
-				r.s.context.patch(r.namespaced(p))
+				r.patchContext(p)
 			}
 		case abi.EffectRuntimePatch:
 			var p abi.RuntimePatch
@@ -201,23 +201,23 @@ func (r *run) applyEffects() {
 	}
 }
 
-// namespaced puts a plugin's metadata under the tool's name, so that it cannot
-// overwrite another's.
-func (r *run) namespaced(p abi.ContextPatch) abi.ContextPatch {
+// patchContext applies a context patch. A plugin's metadata goes under its tool's
+// name and a plugin's reset takes away only that, so that it cannot touch what
+// others laid over the context.
+func (r *run) patchContext(p abi.ContextPatch) {
 	if r.entry.guest == nil {
-		return p
+		r.s.context.patch(p)
+		return
 	}
 	meta := p.Metadata
 	if p.Context != nil {
 		meta = mergeMap(p.Context.Metadata, meta)
-		p.Context = nil
 	}
+	var own json.RawMessage
 	if meta != nil {
-		if raw, err := abi.Marshal(meta); err == nil {
-			p.Metadata = map[string]json.RawMessage{r.canonical(): raw}
-		}
+		own = mustJSON(meta) // it was JSON
 	}
-	return p
+	r.s.context.patchOwn(p.Scope, r.canonical(), own, p.Reset)
 }
 
 // provenance marks messages that a plugin added.
