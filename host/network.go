@@ -203,7 +203,9 @@ func (r *run) serveSecret(ctx context.Context, req tool.Request) (tool.Answer, e
 	if err := decodeHead(req, &in); err != nil {
 		return tool.Answer{}, err
 	}
-	return headOf(map[string]bool{"exists": g.network.vault.Exists(ctx, in.Name)})
+	exists := g.network.vault.Exists(ctx, in.Name)
+	r.audit(abi.SecretPresence, clip(in.Name), map[bool]string{true: "exists", false: "missing"}[exists])
+	return headOf(map[string]bool{"exists": exists})
 }
 
 // fencingHeader carries the token of the session's lease to the outside.
@@ -232,11 +234,24 @@ func (r *run) serveHTTP(ctx context.Context, req tool.Request) (tool.Answer, err
 	if err != nil {
 		effect.Status = string(abi.CodeOf(err))
 		r.note(effect)
+		r.auditSecrets(in, effect.Target, effect.Status)
 		return tool.Answer{}, scrubbed(err, s)
 	}
 	effect.Status = strconv.Itoa(res.Status)
 	r.note(effect)
+	r.auditSecrets(in, effect.Target, "used")
 	return r.httpAnswer(in, res, s)
+}
+
+// auditSecrets records which secrets a request asked for.
+func (r *run) auditSecrets(in abi.HTTPRequestHead, target, outcome string) {
+	for _, values := range in.Headers {
+		for _, v := range values {
+			for _, name := range secrets.Names(v) {
+				r.audit("secret "+name, target, outcome)
+			}
+		}
+	}
 }
 
 func withoutQuery(u string) string {

@@ -173,6 +173,11 @@ func TestSecretNowhere(t *testing.T) {
 		b, _ := abi.Marshal(r)
 		results = append(results, b...)
 	}
+	for _, want := range []string{`msg=audit`, `op=request target="GET ` + srv.URL, `op="secret TOKEN" target="GET ` + srv.URL, "outcome=used plugin="} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("the log has no %s", want)
+		}
+	}
 	settled, _ := json.Marshal(led.settled)
 	hist, _ := json.Marshal(s.History())
 	places := map[string][]byte{"results": results, "yields": yields, "events": events, "log": logged.Bytes(), "lifecycle": settled, "history": hist}

@@ -109,6 +109,7 @@ func (r *run) notLent(name string) (tool.Answer, error) {
 		asked := map[string]bool{"http": c.HTTP != nil, "kv": c.KV != nil, "secret": len(c.Secrets) > 0}
 		what, _, _ := strings.Cut(name, ".")
 		if asked[what] {
+			r.audit(name, "", "denied: "+string(abi.CodeNotGranted))
 			return tool.Answer{}, abi.NewError(abi.CodeNotGranted, "%s was not granted to %s", name, r.canonical())
 		}
 	}

@@ -150,6 +150,7 @@ func (r *run) refuseEffect(e *abi.Effect, why string) {
 
 // note records what the call did outside.
 func (r *run) note(e tool.HostEffect) {
+	r.auditEffect(e)
 	r.out.Lock()
 	defer r.out.Unlock()
 	const most = 1000

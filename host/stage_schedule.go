@@ -183,4 +183,5 @@ func (r *run) deny(layer policy.Layer, e *abi.Error) {
 		sig = r.signature()
 	}
 	r.s.memory.Deny(sig, e.Message, now())
+	r.audit("call", r.canonical(), "denied: "+string(e.Code))
 }

@@ -73,6 +73,15 @@ func (v *Vault) grant(name string) (Grant, bool) {
 
 var mark = regexp.MustCompile(`\{\{secret:([A-Za-z_][A-Za-z0-9_]*)\}\}`)
 
+// Names are the secrets that a header value asks for.
+func Names(value string) []string {
+	var out []string
+	for _, m := range mark.FindAllStringSubmatch(value, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
 // minLength is the shortest value that is used: a shorter one would be taken out
 // of half the texts that come back.
 const minLength = 4
