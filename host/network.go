@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -334,13 +335,16 @@ func (r *run) httpAnswer(in abi.HTTPRequestHead, res *caphttp.Response, s *secre
 		return headOf(head)
 	}
 	defer func() { _ = body.Close() }()
-	b, err := io.ReadAll(body)
-	if err != nil {
+	var b bytes.Buffer
+	if 0 < res.Length && res.Length <= abi.MaxFrameBody {
+		b.Grow(int(res.Length) + bytes.MinRead)
+	}
+	if _, err := b.ReadFrom(body); err != nil {
 		return tool.Answer{}, scrubbed(err, s)
 	}
-	head.Length = int64(len(b))
+	head.Length = int64(b.Len())
 	ans, err := headOf(head)
-	ans.Body = b
+	ans.Body = b.Bytes()
 	return ans, err
 }
 

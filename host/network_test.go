@@ -71,7 +71,7 @@ func apiServer(t *testing.T) *httptest.Server {
 	return srv
 }
 
-func netSession(t *testing.T, h *Host, g Grants, change ...func(*SessionOptions)) *Session {
+func netSession(t testing.TB, h *Host, g Grants, change ...func(*SessionOptions)) *Session {
 	t.Helper()
 	p := loadGuest(t, h, guesttest.Go(t, "..", "./host/testdata/guests/net"), PluginOptions{Trust: tool.TrustWorkspace})
 	opt := SessionOptions{AutoApprove: true, Plugins: []Attachment{{Plugin: p, Grants: g}}}

@@ -94,7 +94,13 @@ func (s *Scrubber) Bytes(b []byte) []byte {
 // rest.
 func (s *Scrubber) scan(b []byte, end bool) (out, rest []byte) {
 	from, changed := 0, false
-	for i := 0; i < len(b); {
+	for i := 0; ; {
+		for i < len(b) && !s.first[b[i]] {
+			i++
+		}
+		if i == len(b) {
+			break
+		}
 		mark, n, begun := s.at(b[i:])
 		switch {
 		case begun && !end:
@@ -113,12 +119,9 @@ func (s *Scrubber) scan(b []byte, end bool) (out, rest []byte) {
 	return append(out, b[from:]...), nil
 }
 
-// at is the longest form that b starts with; begun says that b is the beginning
+// at is the longest form that b, which is not empty, starts with; begun says that b is the beginning
 // of a longer one.
 func (s *Scrubber) at(b []byte) (mark string, n int, begun bool) {
-	if !s.first[b[0]] {
-		return "", 0, false
-	}
 	for _, f := range s.forms {
 		if len(f.text) <= len(b) {
 			if string(b[:len(f.text)]) == f.text {
@@ -140,12 +143,16 @@ func (s *Scrubber) Reader(r io.Reader) io.Reader {
 }
 
 type scrubReader struct {
-	s   *Scrubber
-	r   io.Reader
-	raw []byte
-	out []byte
-	err error
+	s *Scrubber
+	r io.Reader
+	// buf holds what was read; of its first held bytes nothing was given out yet.
+	buf  []byte
+	held int
+	out  []byte
+	err  error
 }
+
+const scrubBuffer = 64 << 10
 
 // Read scrubs what is far enough from the end of what was read so far that no
 // value can straddle it.
@@ -154,17 +161,21 @@ func (r *scrubReader) Read(p []byte) (int, error) {
 		if r.err != nil {
 			return 0, r.err
 		}
-		buf := make([]byte, 32<<10)
-		n, err := r.r.Read(buf)
-		r.raw = append(r.raw, buf[:n]...)
-		if err != nil {
-			r.err = err
-			r.out, r.raw = r.s.Bytes(r.raw), nil
+		if len(r.buf)-r.held < scrubBuffer/2 { // what is held is at most a form
+			r.buf = append(r.buf[:r.held], make([]byte, scrubBuffer)...)
+		}
+		n, err := r.r.Read(r.buf[r.held:])
+		raw := r.buf[:r.held+n]
+		if r.held = 0; err != nil {
+			r.err, r.out = err, r.s.Bytes(raw)
 			continue
 		}
 		var rest []byte
-		r.out, rest = r.s.scan(r.raw, false)
-		r.raw = append([]byte(nil), rest...)
+		if r.out, rest = r.s.scan(raw, false); len(rest) > 0 {
+			// Out may lie in front of the rest in the same buffer.
+			r.buf = append([]byte(nil), rest...)
+			r.held = len(rest)
+		}
 	}
 	n := copy(p, r.out)
 	r.out = r.out[n:]

@@ -19,6 +19,8 @@ type in struct {
 	Body    string            `json:"body,omitempty"`
 	Stream  bool              `json:"stream,omitempty"`
 	Timeout int               `json:"timeoutMs,omitempty"`
+	// Quiet answers with the number of bytes only.
+	Quiet bool `json:"quiet,omitempty"`
 }
 
 type out struct {
@@ -46,6 +48,9 @@ func request(ctx context.Context, in in, call *pdk.Call) (*pdk.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if in.Quiet {
+		return pdk.Data(out{Status: res.Status, Bytes: int64(len(res.Body))}), nil
+	}
 	pdk.Log(ctx, abi.LogInfo, string(res.Body))
 	_ = call.Message(string(res.Body), nil)
 	return pdk.Data(out{res.Status, res.Headers, string(res.Body), int64(len(res.Body))}), nil
@@ -71,7 +76,7 @@ func init() {
 		Name: "blade-tool-net", Version: "1.0.0", Description: "Sends requests.",
 		Config: json.RawMessage(`{"type":"object","properties":{"base":{"type":"string","default":"https://api.example.com"},"size":{"type":"integer"}},"additionalProperties":false}`),
 		Capabilities: abi.Capabilities{
-			HTTP: &abi.HTTPRequest{Hosts: []string{"127.0.0.1", "api.example.com", "*.example.org"}, Methods: []string{"GET", "POST"}, Why: "To test."},
+			HTTP:    &abi.HTTPRequest{Hosts: []string{"127.0.0.1", "api.example.com", "*.example.org"}, Methods: []string{"GET", "POST"}, Why: "To test."},
 			Secrets: []abi.SecretRequest{{Name: "TOKEN", Hosts: []string{"127.0.0.1"}, Required: true, Why: "To test."}, {Name: "OTHER", Hosts: []string{"127.0.0.1"}, Why: "To test."}},
 		},
 		Tools: []pdk.Tool{pdk.DefineStream(spec("Request"), request), pdk.Define(spec("Settings"), settings), pdk.Define(spec("Exists"), exists)},
