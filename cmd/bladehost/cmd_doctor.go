@@ -22,8 +22,8 @@ func doctorCommand(a *app) *cobra.Command {
 		Short: "Look for problems of this installation",
 		Long: `Look at what bladehost needs on this machine: its folders and who may write to
 them, the cache of compiled plugins, the Go toolchain, and every installed plugin,
-whose module is read and compared with its digest. Nothing is changed and no
-plugin is run. A problem means exit code 1 and comes with what mends it.`,
+whose module is read and compared with its digest. No plugin is run. A problem
+means exit code 1 and comes with what mends it.`,
 		Args:              exactArgs(0),
 		ValidArgsFunction: fixedWords(),
 		RunE:              func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
@@ -48,7 +48,7 @@ type symptom struct {
 
 // examinations is the one list of what doctor looks at.
 func (a *app) examinations() []func(context.Context) []symptom {
-	return []func(context.Context) []symptom{a.examineProgram, a.examineEngine, a.examineToolchain, a.examinePlaces, a.examineCache, a.examinePlugins}
+	return []func(context.Context) []symptom{a.examineProgram, a.examineToolchain, a.examinePlaces, a.examineEngine, a.examinePlugins}
 }
 
 func (a *app) doctor(ctx context.Context) error {
@@ -108,13 +108,30 @@ func (a *app) examineProgram(context.Context) []symptom {
 	return []symptom{{What: "bladehost", Status: statusOK, Detail: fmt.Sprintf("%s, ABI %d, %s, %s/%s", versionText(), abi.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)}}
 }
 
-// examineEngine says how plugins run here. This is the seam for a report of the
-// engine itself.
-func (a *app) examineEngine(context.Context) []symptom {
-	if runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" {
-		return []symptom{{What: "engine", Status: statusOK, Detail: "plugins are compiled to machine code"}}
+// examineEngine says how plugins run here, and what is in the cache.
+func (a *app) examineEngine(ctx context.Context) []symptom {
+	h, err := a.newHost(hostFlags{})
+	if err != nil {
+		if code := abi.CodeOf(err); code == abi.CodeIO {
+			return []symptom{{What: "engine", Status: statusProblem, Detail: err.Error(), Fix: "see the folders above"}}
+		}
+		return []symptom{{What: "engine", Status: statusProblem, Detail: err.Error(), Fix: "build bladehost anew with a newer Go"}}
 	}
-	return []symptom{{What: "engine", Status: statusNote, Detail: "there is no compiler for " + runtime.GOARCH + ": plugins are interpreted, 30 to 40 times slower"}}
+	defer closeHost(h)
+	r := h.Doctor()
+	engine := symptom{What: "engine", Status: statusOK, Detail: fmt.Sprintf("%s, wazero %s; %d guests at once, %s of memory each", r.Engine, r.RuntimeVersion, r.Running, sizeText(r.MemoryLimit))}
+	if r.EngineWhy != "" {
+		engine.Status, engine.Detail = statusNote, engine.Detail+"; "+r.EngineWhy
+	}
+	reset := symptom{What: "isolation", Status: statusOK, Detail: r.Reset + ", kernel " + or(r.Kernel, "unknown")}
+	if r.ResetWhy != "" {
+		reset.Status, reset.Detail = statusNote, reset.Detail+"; "+r.ResetWhy
+	}
+	cache := symptom{What: "compile cache", Status: statusOK, Detail: fmt.Sprintf("%d modules, %s of at most %s; it may be deleted any time", r.Cache.Entries, sizeText(r.Cache.Bytes), sizeText(r.Cache.Limit))}
+	if r.Cache.Bad > 0 {
+		cache.Status, cache.Detail = statusNote, fmt.Sprintf("%s; %d damaged, which are made anew when they are needed", cache.Detail, r.Cache.Bad)
+	}
+	return []symptom{engine, reset, cache}
 }
 
 // oldestPluginGo is the Go release that builds plugins made with the kit.
@@ -237,37 +254,6 @@ func shellQuote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-func (a *app) examineCache(context.Context) []symptom {
-	p, err := a.places()
-	if err != nil {
-		return nil // examinePlaces said so
-	}
-	list, err := os.ReadDir(p.compiled())
-	if err != nil {
-		return nil
-	}
-	entries, size := 0, int64(0)
-	for _, d := range list {
-		if d.IsDir() {
-			entries++
-			size += folderSize(filepath.Join(p.compiled(), d.Name()))
-		}
-	}
-	return []symptom{{What: "compile cache", Status: statusOK, Detail: fmt.Sprintf("%s, %s; it may be deleted any time", count(entries, "module"), sizeText(size))}}
-}
-
-func folderSize(dir string) (n int64) {
-	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			if fi, err := d.Info(); err == nil {
-				n += fi.Size()
-			}
-		}
-		return nil
-	})
-	return n
 }
 
 // examinePlugins reads every installed module and compares its digest.

@@ -113,10 +113,21 @@ func foldersOnly(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// completeFlags says what the values of shared flags are.
-func completeFlags(c *cobra.Command) {
+// complete says what the arguments and flags of a command may be, as far as it
+// does not say so itself.
+func (a *app) complete(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.complete(sub)
+	}
+	if c.ValidArgsFunction == nil && c.Runnable() && !c.HasSubCommands() {
+		c.ValidArgsFunction = fixedWords()
+		if words := strings.Fields(c.Use); len(words) > 1 && strings.Trim(words[1], "[]") == "PLUGIN" {
+			c.ValidArgsFunction = a.completeInstalled
+		}
+	}
 	for name, f := range map[string]completion{
-		"mode": fixedWords("default", "autoEdit", "yolo", "plan"), "allow-read": foldersOnly, "allow-write": foldersOnly, "root": foldersOnly, "cwd": foldersOnly,
+		"mode": fixedWords("default", "autoEdit", "yolo", "plan"), "root": foldersOnly, "cwd": foldersOnly,
+		"allow-read": foldersOnly, "allow-write": foldersOnly, "deny-read": foldersOnly, "deny-write": foldersOnly,
 		"services": fixedWords(abi.SessionServices()...),
 	} {
 		if c.Flags().Lookup(name) != nil {

@@ -33,13 +33,17 @@ func (a *app) newHost(f hostFlags) (*host.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := host.New(host.Options{
+	opt := host.Options{
 		Builtins:    builtins(),
 		CacheDir:    p.compiled(),
 		ArtifactDir: filepath.Join(p.state, "artifacts"),
 		MemoryLimit: limit,
 		Log:         a.logger(),
-	})
+	}
+	if a.self != "" {
+		opt.CompileChild = []string{a.self, compileVerb}
+	}
+	h, err := host.New(opt)
 	if err != nil && abi.CodeOf(err) == "" {
 		return nil, abi.NewError(abi.CodeIO, "%v", err).Because(err)
 	}

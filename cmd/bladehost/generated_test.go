@@ -117,10 +117,29 @@ func commandDoc(w *strings.Builder, c *cobra.Command) {
 		}
 		fmt.Fprintf(w, "\n```sh\n%s\n```\n", strings.Join(lines, "\n"))
 	}
-	if c.LocalNonPersistentFlags().HasFlags() {
+	if hasFlags(c) {
 		w.WriteString("\n")
 		flagTable(w, c.LocalNonPersistentFlags())
 	}
+	for _, sub := range c.Commands() {
+		fmt.Fprintf(w, "\n### %s %s\n\n```\nbladehost %s %s\n```\n\n", c.Name(), sub.Name(), c.Name(), sub.Use)
+		if sub.Long != "" {
+			fmt.Fprintf(w, "%s\n", sub.Long)
+		} else {
+			fmt.Fprintf(w, "%s.\n", sub.Short)
+		}
+		if hasFlags(sub) {
+			w.WriteString("\n")
+			flagTable(w, sub.LocalNonPersistentFlags())
+		}
+	}
+}
+
+// hasFlags reports whether a command has flags of its own, beside --help.
+func hasFlags(c *cobra.Command) bool {
+	found := false
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { found = found || f.Name != "help" && !f.Hidden })
+	return found
 }
 
 func flagTable(w *strings.Builder, flags *pflag.FlagSet) {

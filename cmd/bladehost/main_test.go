@@ -39,9 +39,32 @@ func (w wrapped) Run() int {
 }
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == compileVerb { // a bladehost of a script started it, by the path of the test
+		os.Exit(start(os.Args[1:]))
+	}
 	testscript.Main(wrapped{m}, map[string]func(){
 		"bladehost": func() { os.Exit(start(os.Args[1:])) },
 	})
+}
+
+// plainProgram is bladehost without the race detector, which makes the compiler
+// of plugins ten times slower: it is not what is tested here. It is a test binary
+// too, so that its cache is the same.
+var plainProgram = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(shared.dir, "plain", "bladehost")
+	out, err := exec.Command("go", "test", "-c", "-o", program, ".").CombinedOutput()
+	if err != nil {
+		return "", &buildError{string(out), err}
+	}
+	return program, nil
+})
+
+// program is what runs as bladehost in a process of its own.
+func program() (string, error) {
+	if raceEnabled {
+		return plainProgram()
+	}
+	return exec.LookPath("bladehost") // testscript.Main put the test itself there
 }
 
 // root is the top of the repository.
@@ -73,6 +96,10 @@ func buildPlugins(top string) (map[string]string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, &buildError{string(out), err}
 	}
+	bin, err := program()
+	if err != nil {
+		return nil, err
+	}
 	paths := map[string]string{}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -83,12 +110,14 @@ func buildPlugins(top string) (map[string]string, error) {
 	} {
 		wg.Go(func() {
 			out := filepath.Join(shared.dir, name+".wasm")
-			r := runCLI(context.Background(), nil, "", "build", source, "-o", out)
+			cmd := exec.Command(bin, "build", source, "-o", out)
+			cmd.Env = processEnv(nil)
+			msg, err := cmd.CombinedOutput()
 			mu.Lock()
 			defer mu.Unlock()
 			paths[name] = out
-			if r.code != 0 && first == nil {
-				first = &buildError{r.err, nil}
+			if err != nil && first == nil {
+				first = &buildError{string(msg), err}
 			}
 		})
 	}
@@ -102,6 +131,15 @@ type buildError struct {
 }
 
 func (e *buildError) Error() string { return "a plugin for the tests does not build: " + e.out }
+
+// processEnv is the environment of bladehost as a process of its own.
+func processEnv(env map[string]string) []string {
+	out := append(os.Environ(), "GORACE=atexit_sleep_ms=0", "BLADEHOST_HOME=", "XDG_CACHE_HOME="+filepath.Join(shared.dir, "cache"))
+	for k, v := range env {
+		out = append(out, k+"="+v)
+	}
+	return out
+}
 
 // ran is what a command line left behind.
 type ran struct {

@@ -18,15 +18,12 @@ import (
 // process is bladehost as a process of its own, with places of the test's own.
 func process(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	t.Helper()
-	program, err := exec.LookPath("bladehost") // testscript.Main put the test itself there
+	bin, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "BLADEHOST_HOME=", "XDG_CACHE_HOME="+filepath.Join(shared.dir, "cache"))
-	for k, v := range env {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
+	cmd := exec.Command(bin, args...)
+	cmd.Env = processEnv(env)
 	return cmd
 }
 

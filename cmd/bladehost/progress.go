@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -16,7 +17,8 @@ type progress struct {
 	name string
 	p    *mpb.Progress
 	bar  *mpb.Bar
-	text string
+	// text is read by the goroutine that draws.
+	text atomic.Pointer[string]
 }
 
 func (a *app) newProgress(name string) *progress {
@@ -38,11 +40,12 @@ func (b *progress) show(y abi.Yield) {
 	if y.Kind != abi.YieldProgress {
 		return
 	}
-	b.text = oneLine(y.Message)
+	text := oneLine(y.Message)
+	b.text.Store(&text)
 	if b.bar == nil {
 		b.bar = b.p.New(0, mpb.BarStyle(), mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return b.name + " " })),
-			mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Any(func(decor.Statistics) string { return " " + b.text })))
+			mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Any(func(decor.Statistics) string { return " " + *b.text.Load() })))
 	}
 	if y.Total != nil {
 		b.bar.SetTotal(scaled(*y.Total), false)

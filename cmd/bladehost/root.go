@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -30,15 +31,28 @@ type app struct {
 	// answers is what remains of the terminal's input after a question.
 	answers *bufio.Reader
 
+	// self is this program's own file, or empty: see compileVerb.
+	self string
+
 	json    bool
 	verbose bool
 }
 
+// compileVerb is the first argument of the process that compiles a module for
+// another bladehost, within bounds of time and memory. It is for nobody else.
+const compileVerb = "__compile-module"
+
 // start runs the command line of the process.
 func start(args []string) int {
+	if len(args) > 0 && args[0] == compileVerb {
+		return host.CompileInChild(args[1:], os.Stdin, os.Stdout)
+	}
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
 		inTTY: term.IsTerminal(int(os.Stdin.Fd())), outTTY: term.IsTerminal(int(os.Stdout.Fd())), errTTY: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+	if self, err := os.Executable(); err == nil {
+		a.self = self
 	}
 	ctx, stop := withSignals(context.Background())
 	defer stop()
@@ -109,7 +123,10 @@ each in a sandbox of its own, and the built-in tools, under one policy.`,
 	})
 	for _, make := range commands() {
 		c := make(a)
-		completeFlags(c)
+		a.complete(c)
+		if c.HasSubCommands() {
+			c.Args = knownVerb
+		}
 		root.AddCommand(c)
 	}
 	root.AddCommand(exitCodesTopic())
@@ -137,13 +154,20 @@ func knownVerb(c *cobra.Command, args []string) error {
 			verbs = append(verbs, v.Name())
 		}
 	}
-	if isPluginRef(args[0]) {
+	if !c.HasParent() && isPluginRef(args[0]) {
 		return usage("%q is no command; did you mean: bladehost run %s TOOL [INPUT]?", args[0], args[0])
 	}
 	if near := didYouMean(args[0], verbs); near != "" {
-		return usage("%q is no command%s", args[0], near)
+		return usage("%q is no command%s%s", args[0], under(c), near)
 	}
-	return usage("%q is no command; there are %s", args[0], strings.Join(verbs, ", "))
+	return usage("%q is no command%s; there are %s", args[0], under(c), strings.Join(verbs, ", "))
+}
+
+func under(c *cobra.Command) string {
+	if !c.HasParent() {
+		return ""
+	}
+	return " of " + c.CommandPath()
 }
 
 func usage(format string, args ...any) *abi.Error {

@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -42,6 +44,13 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(shared.dir, "cache"))
 			e.Setenv("BLADEHOST_HOME", "")
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			if name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"); raceEnabled && slices.Contains([]string{"build", "check", "install", "new", "run_source"}, name) {
+				bin, err := plainProgram() // these compile plugins
+				if err != nil {
+					return err
+				}
+				e.Setenv("PATH", filepath.Dir(bin)+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			}
 			for _, k := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"} {
 				out, err := exec.Command("go", "env", k).Output()
 				if err != nil {
