@@ -74,7 +74,10 @@ func (c *contextState) snapshot(sessionID, turnID string) *tool.Snapshot {
 		s.Environment = map[string]string{}
 	}
 	if merged.Capabilities != nil && merged.Capabilities.Filesystem != nil {
-		s.Roots, s.Cwd = merged.Capabilities.Filesystem.Roots, merged.Capabilities.Filesystem.Cwd
+		s.Cwd = merged.Capabilities.Filesystem.Cwd
+		if r := merged.Capabilities.Filesystem.Roots; r != nil {
+			s.Roots = r
+		}
 	}
 	c.cached = s
 	return s

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -504,6 +506,36 @@ func TestCallerMayReuseTheInput(t *testing.T) {
 			t.Errorf("the tool got %q, the record has %q", got, led.scheduled[0].ModelInput)
 		}
 	})
+}
+
+// CTX-02: nothing is looked up in the process's current folder: not the key of a lock, not a
+// root; and a context without roots has an empty list of them.
+func TestProcessFolderIsNotUsed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("f", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if got := canonicalPath("link", ""); got != "link" {
+		t.Errorf("the key is %s", got)
+	}
+	if got := canonicalPath("link", dir); filepath.Base(got) != "f" {
+		t.Errorf("the key is %s", got)
+	}
+	f := fakeTool("T", readOnly, runs(func(ctx context.Context, c *tool.Call) (*abi.Result, error) {
+		a, err := c.Invoke(ctx, abi.CallContext, tool.Request{})
+		return abi.Success(a.Head), err
+	}))
+	for _, c := range []abi.RuntimeContext{{}, {Capabilities: &abi.ContextCapabilities{Filesystem: &abi.FilesystemFacet{}}}} {
+		s := session(t, SessionOptions{Context: c}, f)
+		r := do(t, s, Call{Tool: "T"})
+		if !strings.Contains(string(r.Data), `"roots":[]`) || strings.Contains(string(r.Data), dir) {
+			t.Errorf("%s", r.Data)
+		}
+	}
 }
 
 // TMO-06 TMO-09: a tool that ends in the very moment of its expiry does not hang the call.

@@ -79,6 +79,9 @@ func canonicalPath(p, cwd string) string {
 		p = filepath.Join(cwd, p)
 	}
 	p = filepath.Clean(p)
+	if !filepath.IsAbs(p) {
+		return p // the process's own folder says nothing about it
+	}
 	rest := ""
 	for q := p; ; q = filepath.Dir(q) {
 		if real, err := filepath.EvalSymlinks(q); err == nil {

@@ -94,6 +94,9 @@ func MergeInput(input, update json.RawMessage) (json.RawMessage, error) {
 	if err := strictjson.CheckObject(update); err != nil {
 		return nil, abi.NewError(abi.CodeHandlerFailed, "the updated input: %v", err)
 	}
+	if err := strictjson.CheckObject(input); err != nil {
+		return nil, abi.NewError(abi.CodeHandlerFailed, "the input that is updated: %v", err)
+	}
 	if err := strictjson.Decode(input, &a); err != nil {
 		return nil, err
 	}

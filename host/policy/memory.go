@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/bladehost/bladehost/abi"
 )
@@ -177,7 +178,7 @@ func (m *Memory) Summary() string {
 // oneLine is a text that others wrote, on one line and not too long for a list.
 func oneLine(s string) string {
 	const most = 200
-	s = strings.Join(strings.Fields(s), " ")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}

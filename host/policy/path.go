@@ -17,15 +17,22 @@ import (
 // AffectedPaths are the paths that an input names: the values at the
 // definition's pathParams, or, without those, the string members called path,
 // file, directory or ending in _path or Path, and the strings of the arrays
-// paths and files. Blanks are trimmed and doubles left out.
+// paths and files. One with blanks around it is named with and without them,
+// because the tool may use it either way; doubles are left out.
 func AffectedPaths(spec *abi.ToolSpec, doc any) []string {
 	var out []string
 	seen := map[string]bool{}
 	add := func(v any) {
-		s, ok := v.(string)
-		if s = strings.TrimSpace(s); ok && s != "" && !seen[s] {
-			seen[s] = true
-			out = append(out, s)
+		raw, _ := v.(string)
+		trimmed := strings.TrimSpace(raw)
+		if trimmed == "" {
+			return
+		}
+		for _, s := range []string{raw, trimmed} {
+			if !seen[s] {
+				seen[s] = true
+				out = append(out, s)
+			}
 		}
 	}
 	if len(spec.PathParams) > 0 {

@@ -162,6 +162,8 @@ func safeMatch(m tool.PermissionMatcher, input json.RawMessage) (content string)
 	return content
 }
 
+var separator = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
+
 // byKey joins the values at the pointers with "|". A value that is not a string
 // is its JSON. It fails where no pointer leads anywhere: an approval must not
 // cover all inputs because a field is missing.
@@ -180,8 +182,8 @@ func byKey(keys []string, input json.RawMessage) (string, bool) {
 		}
 		found = true
 		if s, ok := v.(string); ok {
-			// A separator inside a value must not look like another value.
-			parts = append(parts, strings.ReplaceAll(s, "|", `\|`))
+			// A separator inside a value must not look like the end of it.
+			parts = append(parts, separator.Replace(s))
 			continue
 		}
 		b, err := abi.Marshal(v)
