@@ -57,7 +57,7 @@ var rooms = []room{
 		owns: []string{"github.com/tetratelabs/wazero", "github.com/extism"}},
 	{path: "host", may: []string{"abi", "host/tool", "host/policy", "host/caps/fs", "host/caps/http", "host/caps/secrets", "host/store", "host/internal/*"}},
 	{path: "builtin/files", may: []string{"abi", "host/tool", "host/caps/*", "builtin/core"}},
-	{path: "builtin/system", may: []string{"abi", "host/tool"}},
+	{path: "builtin/system", may: []string{"abi", "host/tool"}, tests: []string{"host", "host/policy"}},
 	{path: "builtin", may: []string{"abi", "host/tool", "builtin/*"}},
 	{path: "cmd/bladehost", may: []string{"abi", "pdk", "host", "host/tool", "host/policy", "host/caps/*", "host/store", "host/install", "host/journal", "host/journal/*", "host/agentloop", "builtin"},
 		owns: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "github.com/vbauerster/mpb", "go.yaml.in/yaml"}, tests: []string{"github.com/rogpeppe/go-internal"}},
@@ -218,6 +218,9 @@ func mayImportOwn(home room, dir string, test bool) string {
 		return star && strings.HasPrefix(to.path, base+"/")
 	}) {
 		return ""
+	}
+	if test && slices.Contains(home.tests, to.path) {
+		return "" // tools are tested in a session
 	}
 	if test && (to.path == "host/tool" || to.path == "host/internal/wasm" || to.path == "host/internal/guesttest" || to.path == "pdk") {
 		return "" // suites and builders that tests share
