@@ -309,6 +309,19 @@ func ask(ctx context.Context, in askIn) (json.RawMessage, error) {
 	return h, nil
 }
 
+// lease says what the call runs under.
+func lease(ctx context.Context, _ none) (map[string]any, error) {
+	fence, ok, err := pdk.Fence(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{"leased": ok, "id": fence.LeaseID, "token": fence.FencingToken, "assert": "owned"}
+	if err := pdk.AssertLease(ctx); err != nil {
+		out["assert"] = string(abi.CodeOf(err))
+	}
+	return out, nil
+}
+
 func spec(name string) pdk.Spec {
 	return pdk.Spec{Name: name, Description: "Does " + name + ".", Kind: pdk.ReadOnly, SideEffect: pdk.Pure, Interrupt: pdk.Cancel}
 }
@@ -322,6 +335,8 @@ func plugin() pdk.Plugin {
 	quiet.Yields = []abi.YieldKind{}
 	fileSpec := spec("Files")
 	fileSpec.Kind, fileSpec.SideEffect = pdk.Write, pdk.NonIdempotent
+	leased := spec("Lease")
+	leased.RequiresRuntime = true
 	judged := fileSpec
 	judged.Name, judged.PathParams = "JudgedFiles", []string{"/where"}
 	return pdk.Plugin{
@@ -350,6 +365,7 @@ func plugin() pdk.Plugin {
 			pdk.Define(spec("Grow"), grow),
 			pdk.Define(spec("Info"), info),
 			pdk.Define(spec("Ask"), ask),
+			pdk.Define(leased, lease),
 		},
 	}
 }
