@@ -150,9 +150,13 @@ func load(t testing.TB, e *Engine, b []byte) *Plugin {
 	return p
 }
 
-// pick is the tool of that name.
+// pick is the tool of that name of a plugin that is compiled, so that no deadline
+// of a test passes meanwhile.
 func pick(t testing.TB, p *Plugin, w *World, name string) *Guest {
 	t.Helper()
+	if _, err := p.Compile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, g := range p.Tools(w, Lent{}) {
 		if g.Spec().Name == name {
 			return g

@@ -148,6 +148,9 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // ways of resetting, and again when its instance is used again. TestVectors of
 // package host holds them to what they must be.
 func TestGoGuest(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes compiling a Go program a matter of minutes")
+	}
 	module := goGuest(t, "github.com/bladehost/bladehost/pdk/conformance")
 	cache := t.TempDir()
 	snapshot, strict, fresh := snapshot, strict, fresh

@@ -23,9 +23,16 @@ func hostModule(ctx context.Context, rt wazero.Runtime) error {
 	}
 	for name, sig := range abi.Imports() {
 		f := funcs[name]
+		// A guest that asks now learns that it should stop before it is stopped, and
+		// one that hands over its result at the last moment keeps it.
+		asks := name == abi.FuncCancelled || name == abi.FuncYield || name == abi.FuncCall
+		hands := name == abi.FuncRet
 		b = b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, _ api.Module, stack []uint64) {
 			i := instanceOf(ctx)
-			if name != abi.FuncRet { // a guest that hands over its result at the last moment keeps it
+			if asks && i.phase >= phaseRun {
+				i.why()
+			}
+			if !hands {
 				i.tick()
 			}
 			f(i, stack)

@@ -39,9 +39,9 @@ type instance struct {
 	out, err *capped
 	memory   memory
 	// execute is kept: to look it up makes a stack and costs more than a call.
-	execute      api.Function
-	inits        []namedFunction
-	initsKnown   bool
+	execute    api.Function
+	inits      []namedFunction
+	initsKnown bool
 	// globals are the guest's own, home what they begin with.
 	globals      []api.MutableGlobal
 	home         []uint64
