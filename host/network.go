@@ -30,11 +30,6 @@ type network struct {
 	config   json.RawMessage
 }
 
-// writes reports whether a request could change something outside.
-func (n *network) writes() bool {
-	return n.client != nil && len(n.hosts) > 0 && slices.ContainsFunc(n.methods, func(m string) bool { return m != http.MethodGet && m != http.MethodHead })
-}
-
 // network makes the client of a plugin: what the manifest asks for, as far as the
 // user granted it.
 func (a Attachment) network() (*network, error) {
@@ -225,6 +220,10 @@ func (r *run) serveHTTP(ctx context.Context, req tool.Request) (tool.Answer, err
 	out, err := httpRequest(in, req.Body)
 	if err != nil {
 		return tool.Answer{}, err
+	}
+	if r.behavior.ReadOnly && out.Method != "" && out.Method != http.MethodGet && out.Method != http.MethodHead {
+		r.audit("request", withoutQuery(in.URL), "denied: "+string(abi.CodeNotGranted))
+		return tool.Answer{}, abi.NewError(abi.CodeNotGranted, "%s is read-only, so it may send GET and HEAD, not %s; a tool that changes something declares kind write or execute", r.canonical(), clip(out.Method))
 	}
 	if err := r.fence(ctx, &out); err != nil {
 		return tool.Answer{}, err

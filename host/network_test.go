@@ -217,6 +217,25 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
+// D-39: a read-only tool of a plugin that may also write runs unasked, and can
+// send only what reads.
+func TestReadOnlyRequests(t *testing.T) {
+	srv := apiServer(t)
+	u, _ := url.Parse(srv.URL)
+	src := &memorySource{m: map[string]string{"TOKEN": theSecret}}
+	g := Grants{Net: []string{u.Host}, Secrets: []secrets.Grant{{Name: "TOKEN"}}, SecretSources: []secrets.Source{src}}
+	s := netSession(t, newHost(t, Options{}), g, func(o *SessionOptions) { o.AutoApprove = false })
+	call := func(tool, method string) *abi.Result {
+		return do(t, s, Call{Tool: tool, Input: in(fmt.Sprintf(`{"url":%q,"method":%q}`, srv.URL, method))})
+	}
+	wantOK(t, call("Read", "GET"))
+	r := call("Read", "POST")
+	if r.Error == nil || !strings.Contains(r.Error.Message, "Read is read-only") {
+		t.Errorf("a POST of a read-only tool: %+v", r.Error)
+	}
+	wantCode(t, call("Request", "GET"), abi.CodeNoConfirm, abi.TypePermission)
+}
+
 // A missing required secret refuses the call before anything starts, and the
 // next call works once it is there.
 func TestRequiredSecret(t *testing.T) {

@@ -123,7 +123,7 @@ func (a Attachment) entries(cwd string) ([]*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range a.Plugin.p.Tools(w, engine.Lent{Writes: func(s *abi.ToolSpec) bool { return network.writes() || lentWrites(s) }}) {
+	for _, g := range a.Plugin.p.Tools(w, engine.Lent{Writes: lentWrites}) {
 		e, err := newEntry(g, src)
 		if err != nil {
 			return nil, err
@@ -144,7 +144,8 @@ type guestInfo struct {
 }
 
 // lentWrites reports whether a service the tool declares can change something
-// outside. What an embedder's own service does is not known, so it counts.
+// outside. What an embedder's own service does is not known, so it counts. Requests
+// do not: a call that is read-only sends only those that read.
 func lentWrites(s *abi.ToolSpec) bool {
 	for _, name := range s.Services {
 		if abi.EmbedderService(name) {

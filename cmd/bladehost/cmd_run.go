@@ -123,11 +123,21 @@ func (a *app) runOnce(ctx context.Context, h *host.Host, opt host.SessionOptions
 	}
 	bar.close()
 	r, err := x.Result()
-	return r, toolNames(s), err
+	return r, toolNames(s, plugins), err
 }
 
-func toolNames(s *host.Session) []string {
+// toolNames are the names that a wrong one may have meant: those of the plugin,
+// if it is one, else all.
+func toolNames(s *host.Session, plugins []*host.Plugin) []string {
 	var out []string
+	for _, p := range plugins {
+		for _, t := range p.Manifest().Tools {
+			out = append(out, t.Name)
+		}
+	}
+	if len(plugins) > 0 {
+		return out
+	}
 	for _, t := range s.Tools() {
 		out = append(out, t.Name)
 	}

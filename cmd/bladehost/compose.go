@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/builtin"
 	"github.com/bladehost/bladehost/host"
 	"github.com/bladehost/bladehost/host/policy"
 	"github.com/bladehost/bladehost/host/tool"
@@ -105,4 +106,4 @@ func (a *app) sessionOptions(f hostFlags) (host.SessionOptions, error) {
 }
 
 // builtins are the native tools.
-func builtins() []tool.Tool { return nil }
+func builtins() []tool.Tool { return builtin.Tools() }

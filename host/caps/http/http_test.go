@@ -253,7 +253,7 @@ func TestRedirects(t *testing.T) {
 	if err := do(srv.URL+"/?to="+url.QueryEscape(srv.URL+"/?to=%2F%3Fto%3D%2F"), Request{}); err != nil && abi.CodeOf(err) != abi.CodeNetLimit {
 		t.Errorf("%v", err)
 	}
-	loop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }))
+	loop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }))
 	defer loop.Close()
 	if _, _, err := get(t, local(t, loop), loop.URL); abi.CodeOf(err) != abi.CodeNetLimit {
 		t.Errorf("a loop: %v", err)

@@ -56,7 +56,7 @@ func CheckPattern(p string) error {
 	case host != bare && !strings.Contains(name, "."):
 		return fmt.Errorf("%q covers a whole top-level domain", p)
 	case strings.Contains(name, "*"):
-		return fmt.Errorf("%q: a star can only stand at the start, as *.", p)
+		return fmt.Errorf("%q: a star can only be the first label, as in *.example.com", p)
 	case name != bare:
 		return fmt.Errorf("%q: write it as %s", p, name)
 	}

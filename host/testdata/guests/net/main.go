@@ -79,7 +79,9 @@ func init() {
 			HTTP:    &abi.HTTPRequest{Hosts: []string{"127.0.0.1", "api.example.com", "*.example.org"}, Methods: []string{"GET", "POST"}, Why: "To test."},
 			Secrets: []abi.SecretRequest{{Name: "TOKEN", Hosts: []string{"127.0.0.1"}, Required: true, Why: "To test."}, {Name: "OTHER", Hosts: []string{"127.0.0.1"}, Why: "To test."}},
 		},
-		Tools: []pdk.Tool{pdk.DefineStream(spec("Request"), request), pdk.Define(spec("Settings"), settings), pdk.Define(spec("Exists"), exists)},
+		Tools: []pdk.Tool{pdk.DefineStream(spec("Request"), request),
+			pdk.DefineStream(pdk.Spec{Name: "Read", Description: "Tests.", Kind: pdk.ReadOnly, SideEffect: pdk.Pure, Interrupt: pdk.Cancel}, request),
+			pdk.Define(spec("Settings"), settings), pdk.Define(spec("Exists"), exists)},
 	})
 }
 
