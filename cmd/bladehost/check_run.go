@@ -144,7 +144,7 @@ type absentService struct{}
 
 // Invoke fails as a service that has nothing would.
 func (absentService) Invoke(context.Context, tool.Request) (tool.Answer, error) {
-	return tool.Answer{}, abi.NewError(abi.CodeServiceFailed, "this is bladehost check: there is no such service behind it")
+	return tool.Answer{}, abi.NewError(abi.CodeServiceFailed, "there is no such service here")
 }
 
 // judge reports an outcome that a well-made tool does not have. Any error of the

@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host"
 	"github.com/bladehost/bladehost/host/store"
+	"github.com/bladehost/bladehost/host/tool"
 )
 
 func installCommand(a *app) *cobra.Command {
@@ -38,19 +41,16 @@ func (a *app) install(ctx context.Context, ref string, accept bool) error {
 	if err != nil {
 		return err
 	}
-	info, err := host.Inspect(module)
+	info, err := usable(ref, module)
 	if err != nil {
 		return err
-	}
-	if info.Problem != nil {
-		return info.Problem
 	}
 	p, err := h.LoadPlugin(module, host.PluginOptions{Origin: ref})
 	if err != nil {
-		return err
+		return about(ref, err)
 	}
 	if _, err := p.Compile(ctx); err != nil {
-		return err
+		return about(ref, err)
 	}
 	s, err := a.store()
 	if err != nil {
@@ -63,9 +63,23 @@ func (a *app) install(ctx context.Context, ref string, accept bool) error {
 	}
 	now, was, err := s.Install(ctx, store.Candidate{Module: module, Manifest: info.Manifest, RawManifest: info.RawManifest, Imports: info.Imports, Source: source}, accept)
 	if err != nil {
-		return err
+		return acceptWith(ref, err)
 	}
 	return a.installed(now, was)
+}
+
+// acceptWith adds the command that takes a plugin all the same.
+func acceptWith(ref string, err error) error {
+	var e *abi.Error
+	if !errors.As(err, &e) || e.Code != abi.CodeChanged {
+		return err
+	}
+	if strings.HasPrefix(ref, "-") {
+		ref = "./" + ref // no flag
+	}
+	c := *e
+	c.Message += "\naccept it with: bladehost install --accept " + shellQuote(ref)
+	return &c
 }
 
 func (a *app) installed(now, was *store.Entry) error {
@@ -188,6 +202,8 @@ func (a *app) tools(ctx context.Context, f hostFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	services := map[string]tool.Service{}
+	opt.Services = services
 	refs := args
 	if len(args) == 0 {
 		if refs, err = a.installedNames(); err != nil {
@@ -204,6 +220,11 @@ func (a *app) tools(ctx context.Context, f hostFlags, args []string) error {
 			continue
 		}
 		opt.Plugins = append(opt.Plugins, host.Attachment{Plugin: p})
+		for _, t := range p.Manifest().Tools {
+			for _, name := range t.Services { // without its services a tool is not there
+				services[name] = absentService{}
+			}
+		}
 	}
 	s, err := h.NewSession(opt)
 	if err != nil {

@@ -94,6 +94,21 @@ func TestOutboxGone(t *testing.T) {
 	}
 }
 
+// An agent that only writes has its session ended.
+func TestOutboxFull(t *testing.T) {
+	r, w := io.Pipe()
+	defer func() { _ = r.Close() }()
+	o := newOutbox(w)
+	o.most = 10_000
+	for range 100 {
+		o.put(strings.Repeat("x", 1000))
+	}
+	<-o.failed
+	if err := o.close(t.Context()); !errors.Is(err, errBehind) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // When the process should end, an agent that does not read is not waited for
 // longer than its last words take.
 func TestOutboxEndsUnread(t *testing.T) {

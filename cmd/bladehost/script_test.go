@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -94,10 +93,6 @@ func scriptGuest(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		}
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), g.module(t), 0o600))
 	}
-}
-
-func scriptFifo(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o600))
 }
 
 func scriptSparse(ts *testscript.TestScript, _ bool, args []string) {

@@ -19,9 +19,11 @@ type outbox struct {
 	// waiting and bytes count what is not written yet; some of it is not in lines
 	// any more.
 	waiting, bytes int
-	closed         bool
-	err            error
-	wake           chan struct{}
+	// most bounds bytes.
+	most   int
+	closed bool
+	err    error
+	wake   chan struct{}
 	// roomy is closed and renewed when few lines wait again.
 	roomy chan struct{}
 	// failed is closed when err is set: lines are dropped from then on.
@@ -43,7 +45,7 @@ const (
 var errBehind = errors.New("the agent does not read its lines: 1 GiB of them wait")
 
 func newOutbox(w io.Writer) *outbox {
-	o := &outbox{wake: make(chan struct{}, 1), roomy: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{})}
+	o := &outbox{most: maxQueued, wake: make(chan struct{}, 1), roomy: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{})}
 	go o.write(w) // close waits for it
 	return o
 }
@@ -55,7 +57,7 @@ func (o *outbox) put(v any) {
 		b, _ = abi.Marshal(map[string]string{"type": "error", "code": string(abi.CodeResultNotJSON), "message": err.Error()}) // strings always have a JSON form
 	}
 	o.mu.Lock()
-	if o.err == nil && o.bytes+len(b) > maxQueued {
+	if o.err == nil && o.bytes+len(b) > o.most {
 		o.fail(errBehind)
 	}
 	if o.err == nil {

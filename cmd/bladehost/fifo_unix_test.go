@@ -1,0 +1,13 @@
+//go:build unix
+
+package main
+
+import (
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func scriptFifo(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o600))
+}
