@@ -26,7 +26,7 @@ func (a *app) buildFolder(ctx context.Context, h *host.Host, dir string) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	return addManifest(ctx, h, b)
+	return addManifest(ctx, h, dir, b)
 }
 
 // compileFolder compiles a Go plugin's folder to a module without a manifest.
@@ -72,13 +72,40 @@ func (a *app) buildEnvironment() []string {
 	return env
 }
 
-// addManifest asks a module for its manifest and puts it into the section.
-func addManifest(ctx context.Context, h *host.Host, module []byte) ([]byte, error) {
+// addManifest asks the module of ref for its manifest and puts it into the section.
+func addManifest(ctx context.Context, h *host.Host, ref string, module []byte) ([]byte, error) {
 	raw, err := h.Describe(ctx, module)
 	if err != nil {
-		return nil, err
+		return nil, about(ref, err)
 	}
-	return host.WithManifest(module, raw)
+	b, err := host.WithManifest(module, raw)
+	if err != nil {
+		return nil, about(ref, err)
+	}
+	return b, nil
+}
+
+// usable reads the module of ref; one that cannot be run is an error.
+func usable(ref string, module []byte) (*host.ModuleInfo, error) {
+	info, err := host.Inspect(module)
+	if err != nil {
+		return nil, about(ref, err)
+	}
+	if info.Problem != nil {
+		return nil, about(ref, info.Problem)
+	}
+	return info, nil
+}
+
+// about says in an error which file or folder it is about.
+func about(ref string, err error) error {
+	var e *abi.Error
+	if !errors.As(err, &e) {
+		return err // the user stopped it
+	}
+	c := *e
+	c.Message = ref + ": " + e.Message
+	return c.Because(err)
 }
 
 // moduleOf reads or builds the module that a reference names: a folder, a .wasm

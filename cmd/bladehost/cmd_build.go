@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bladehost/bladehost/abi"
-	"github.com/bladehost/bladehost/host"
 )
 
 func buildCommand(a *app) *cobra.Command {
@@ -40,18 +39,15 @@ func (a *app) build(ctx context.Context, ref, out string) error {
 	} else {
 		module, err = a.moduleOf(ctx, h, ref)
 		if err == nil {
-			module, err = addManifest(ctx, h, module)
+			module, err = addManifest(ctx, h, ref, module)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	info, err := host.Inspect(module)
+	info, err := usable(ref, module)
 	if err != nil {
 		return err
-	}
-	if info.Problem != nil {
-		return info.Problem
 	}
 	if out == "" {
 		out = defaultName(info.Manifest.Name)

@@ -58,8 +58,7 @@ func (a *app) loadPlugin(ctx context.Context, h *host.Host, ref string) (*host.P
 	}
 	p, err := h.LoadPlugin(b, host.PluginOptions{Trust: tool.TrustWorkspace, Origin: ref})
 	if err != nil {
-		e := abi.AsError(err)
-		return nil, abi.NewError(e.Code, "%s: %s", ref, e.Message).Because(err)
+		return nil, about(ref, err)
 	}
 	return p, nil
 }
@@ -96,6 +95,11 @@ func (a *app) installedWith(name string) (string, error) {
 	case 1:
 		return owners[0], nil
 	case 0:
+		for _, e := range list { // an entry that was changed may hide a tool
+			if _, err := s.Module(e); err != nil {
+				return "", err
+			}
+		}
 		return "", notFound(name, "", known)
 	}
 	return "", abi.NewError(abi.CodeNameTaken, "several installed plugins have a tool %s: %s; name the plugin: bladehost run %s %s", name, strings.Join(owners, ", "), owners[0], name)

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -13,7 +15,7 @@ import (
 // changedError tells what is different about a plugin of the same name.
 func changedError(was, now *Entry) *abi.Error {
 	lines := Diff(was, now)
-	return abi.NewError(abi.CodeChanged, "%s is installed and this one is different:\n  %s\naccept it with: bladehost install --accept …", now.Name, strings.Join(lines, "\n  ")).
+	return abi.NewError(abi.CodeChanged, "%s is installed and this one is different:\n  %s", now.Name, strings.Join(lines, "\n  ")).
 		With(map[string]any{"name": now.Name, "changes": lines})
 }
 
@@ -111,7 +113,7 @@ func diffTools(was, now *Entry, add func(string, ...any)) {
 		}
 		for _, member := range sortedKeys(union(before, fresh[name])) {
 			a, b := before[member], fresh[name][member]
-			if string(a) != string(b) {
+			if !sameJSON(a, b) {
 				add("tool %s: %s is %s, was %s", name, member, brief(b), brief(a))
 			}
 		}
@@ -160,12 +162,31 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
+// sameJSON compares values: lock.json has the definitions indented.
+func sameJSON(a, b json.RawMessage) bool {
+	x, err := value(a)
+	y, errY := value(b)
+	return err == nil && errY == nil && reflect.DeepEqual(x, y)
+}
+
+// value keeps numbers as they are written.
+func value(raw json.RawMessage) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
 func brief(raw json.RawMessage) string {
 	const most = 120
 	if raw == nil {
 		return "not set"
 	}
-	s := string(raw)
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		b.Write(raw)
+	}
+	s := b.String()
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}

@@ -6,6 +6,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -107,9 +108,11 @@ func (s *Store) Install(ctx context.Context, c Candidate, accept bool) (now, was
 	}
 	err = s.change(ctx, func(l *lockData) error {
 		was = l.Plugins[e.Name]
-		if was != nil && was.SHA256 == e.SHA256 {
-			now = was
-			return s.keep(c.Module, e.SHA256) // mends a damaged file
+		if was != nil && was.SHA256 == e.SHA256 { // mends what is damaged
+			if now = was; was.differs(e) != "" {
+				now, l.Plugins[e.Name] = e, e
+			}
+			return s.keep(c.Module, e.SHA256)
 		}
 		if was != nil && !accept {
 			return changedError(was, e)
@@ -174,15 +177,18 @@ func (s *Store) notInstalled(name string, l *lockData) error {
 }
 
 // Module reads the module of an entry, once, and checks the very bytes it
-// returns against the entry's digest.
+// returns: against the entry's digest, and the entry against the manifest in them.
 func (s *Store) Module(e *Entry) ([]byte, error) {
-	b, err := os.ReadFile(s.path(e.SHA256))
+	b, err := readRegular(s.path(e.SHA256), maxModule)
 	if err != nil {
-		return nil, abi.NewError(abi.CodeCorrupt, "the module of %s cannot be read (%v); install the plugin again", e.Name, err).Because(err)
+		return nil, abi.NewError(abi.CodeCorrupt, "the module of %s cannot be read: %v; install the plugin again with: %s", e.Name, err, e.again()).Because(err)
 	}
 	sum := sha256.Sum256(b)
 	if got := hex.EncodeToString(sum[:]); got != e.SHA256 {
-		return nil, abi.NewError(abi.CodeCorrupt, "the module of %s is not the one that was installed (its SHA-256 is %s, not %s); install the plugin again", e.Name, got, e.SHA256)
+		return nil, abi.NewError(abi.CodeCorrupt, "the module of %s is not the one that was installed (its SHA-256 is %s, not %s); install the plugin again with: %s", e.Name, got, e.SHA256, e.again())
+	}
+	if why := e.differsFrom(b); why != "" {
+		return nil, abi.NewError(abi.CodeCorrupt, "the entry of %s in %s does not belong to its module: %s; install the plugin again with: %s", e.Name, s.lockPath(), why, e.again())
 	}
 	return b, nil
 }
@@ -195,28 +201,40 @@ func (s *Store) lockPath() string { return filepath.Join(s.dir, "lock.json") }
 
 // read returns the lock file's content; a missing file is an empty one.
 func (s *Store) read() (*lockData, error) {
-	l := &lockData{Version: lockVersion, Plugins: map[string]*Entry{}}
-	b, err := os.ReadFile(s.lockPath())
+	b, err := readRegular(s.lockPath(), maxLock)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil
+		return &lockData{Version: lockVersion, Plugins: map[string]*Entry{}}, nil
 	}
 	if err != nil {
-		return nil, abi.NewError(abi.CodeIO, "the lock file cannot be read: %v", err).Because(err)
+		return nil, abi.NewError(abi.CodeIO, "the list of installed plugins cannot be read: %v; restore it, or remove it and install the plugins again", err).Because(err)
 	}
-	if err := strictjson.Decode(b, l); err != nil {
-		return nil, abi.NewError(abi.CodeIO, "%s is damaged (%v); restore it, or remove it and install the plugins again", s.lockPath(), err)
+	var l *lockData // a file that is null leaves it nil
+	if err := strictjson.Decode(b, &l); err != nil {
+		return nil, damaged(s.lockPath(), "%v", err)
 	}
-	if l.Version != lockVersion {
+	switch {
+	case l == nil:
+		return nil, damaged(s.lockPath(), "it is null")
+	case l.Version > lockVersion:
 		return nil, abi.NewError(abi.CodeIO, "%s has the format version %d; this bladehost knows %d: use a newer one", s.lockPath(), l.Version, lockVersion)
+	case l.Version < lockVersion:
+		return nil, damaged(s.lockPath(), "there is no format version %d", l.Version)
+	case l.Plugins == nil:
+		return nil, damaged(s.lockPath(), "plugins is null or missing")
 	}
 	return l, l.check(s.lockPath())
+}
+
+// damaged is the error for a lock file that makes no sense.
+func damaged(path, format string, args ...any) error {
+	return abi.NewError(abi.CodeIO, "%s is damaged: %s; restore it, or remove it and install the plugins again", path, fmt.Sprintf(format, args...))
 }
 
 // check refuses entries that could make this package touch other files.
 func (l *lockData) check(path string) error {
 	for name, e := range l.Plugins {
 		if e == nil || e.Name != name || !abi.ValidPackageName(name) || !isDigest(e.SHA256) {
-			return abi.NewError(abi.CodeIO, "%s is damaged: the entry %q makes no sense; restore the file, or remove it and install the plugins again", path, name)
+			return damaged(path, "the entry %q makes no sense", name)
 		}
 	}
 	return nil
@@ -249,11 +267,17 @@ func (s *Store) change(ctx context.Context, f func(*lockData) error) (err error)
 	if err := f(l); err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(l, "", "  ")
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // it is for people, too
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(l); err != nil {
 		return err
 	}
-	if err := writeWhole(s.lockPath(), append(b, '\n')); err != nil {
+	if b.Len() > maxLock {
+		return abi.NewError(abi.CodeIO, "%s would have %d bytes, at most %d are allowed; remove a plugin with: bladehost remove PLUGIN", s.lockPath(), b.Len(), maxLock)
+	}
+	if err := writeWhole(s.lockPath(), b.Bytes()); err != nil {
 		return abi.NewError(abi.CodeIO, "the lock file cannot be written: %v", err).Because(err)
 	}
 	s.collect(l)
@@ -262,7 +286,7 @@ func (s *Store) change(ctx context.Context, f func(*lockData) error) (err error)
 
 // keep writes a module under its digest unless it is there, intact.
 func (s *Store) keep(module []byte, digest string) error {
-	if b, err := os.ReadFile(s.path(digest)); err == nil {
+	if b, err := readRegular(s.path(digest), maxModule); err == nil {
 		if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) == digest {
 			return nil
 		}

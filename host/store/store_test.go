@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/wasm"
 )
 
 func candidate(name, version, code string, change func(*abi.Manifest)) Candidate {
@@ -23,7 +24,14 @@ func candidate(name, version, code string, change func(*abi.Manifest)) Candidate
 	if err != nil {
 		panic(err)
 	}
-	return Candidate{Module: []byte(code + string(raw)), Manifest: m, RawManifest: raw, Imports: []string{"blade_v1.ret"}, Source: "file:x"}
+	module, err := wasm.SetCustom([]byte("\x00asm\x01\x00\x00\x00"), "code", []byte(code))
+	if err != nil {
+		panic(err)
+	}
+	if module, err = wasm.SetCustom(module, abi.ManifestSection, raw); err != nil {
+		panic(err)
+	}
+	return Candidate{Module: module, Manifest: m, RawManifest: raw, Imports: []string{"blade_v1.ret"}, Source: "file:x"}
 }
 
 func TestInstallAndRead(t *testing.T) {
@@ -133,13 +141,16 @@ func TestDamage(t *testing.T) {
 		"cut": `{"version":1,"plug`, "newer": `{"version":2,"plugins":{}}`, "empty": ``,
 		"path in a digest": `{"version":1,"plugins":{"blade-tool-a":{"name":"blade-tool-a","version":"1","sha256":"../../x"}}}`,
 		"other name":       `{"version":1,"plugins":{"blade-tool-a":{"name":"blade-tool-b","version":"1","sha256":"` + now.SHA256 + `"}}}`,
-		"null entry":       `{"version":1,"plugins":{"blade-tool-a":null}}`,
+		"null map":         `{"version":1,"plugins":null}`, "no map": `{"version":1}`, "null": `null`, "no version": `{"plugins":{}}`, "a list": `[]`,
+		"null entry": `{"version":1,"plugins":{"blade-tool-a":null}}`,
 	} {
 		if err := os.WriteFile(s.lockPath(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.List(); abi.CodeOf(err) != abi.CodeIO {
 			t.Errorf("%s: %v", name, err)
+		} else if old := name != "newer"; strings.Contains(err.Error(), s.lockPath()+" is damaged: ") != old || strings.Contains(err.Error(), "restore it, or remove it") != old {
+			t.Errorf("%s: the advice is wrong: %v", name, err)
 		}
 		if _, _, err := s.Install(t.Context(), candidate("blade-tool-b", "1.0.0", "code", nil), false); err == nil {
 			t.Errorf("%s: a damaged lock file was replaced", name)
