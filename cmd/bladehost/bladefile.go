@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"errors"
-	"io/fs"
-	"os"
+	"fmt"
+	"io"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -56,11 +60,11 @@ const maxBladeFile = 1 << 20
 // readBladeFiles reads the user's blade.yaml and that of the current folder.
 func (a *app) readBladeFiles(p places, set string) (*bladeFile, error) {
 	out := &bladeFile{allow: map[policy.GrantKind][]string{}, deny: map[policy.GrantKind][]string{}}
-	user, err := readYAML(filepath.Join(p.config, "blade.yaml"))
+	user, err := readYAML(filepath.Join(p.config, "blade.yaml"), true)
 	if err != nil {
 		return nil, err
 	}
-	project, err := readYAML("blade.yaml")
+	project, err := readYAML("blade.yaml", false)
 	if err != nil {
 		return nil, err
 	}
@@ -100,24 +104,56 @@ func (b *bladeFile) take(a *app, l permissionList, trusts bool) {
 	}
 }
 
-func readYAML(path string) (*yamlFile, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &yamlFile{}, nil
-	}
-	if err != nil {
-		return nil, abi.NewError(abi.CodeIO, "%v", err)
-	}
-	defer func() { _ = f.Close() }() // read only
-	fi, err := f.Stat()
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxBladeFile {
-		return nil, abi.NewError(abi.CodeIO, "%s is not a regular file of at most %s", path, sizeText(maxBladeFile))
-	}
+// readYAML reads one blade.yaml. What it says of damage never holds its content:
+// a folder's file may be anything.
+func readYAML(path string, trusted bool) (*yamlFile, error) {
 	var y yamlFile
-	dec := yaml.NewDecoder(f)
+	b, err := policy.OwnFile{Path: path, MaxBytes: maxBladeFile, Anyone: !trusted}.Read()
+	if err != nil || len(b) == 0 {
+		return &y, err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(b))
 	dec.KnownFields(true)
-	if err := dec.Decode(&y); err != nil && fi.Size() > 0 {
-		return nil, abi.NewError(abi.CodeIO, "%s cannot be used: %v", path, err)
+	if err := dec.Decode(&y); err != nil && !errors.Is(err, io.EOF) {
+		return nil, abi.NewError(abi.CodeIO, "%s cannot be used: %s", path, yamlProblem(err))
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, abi.NewError(abi.CodeIO, "%s cannot be used: it has more than one YAML document", path)
+	}
+	for _, l := range append(slices.Collect(maps.Values(y.Sets)), y.Permissions) {
+		if err := l.check(); err != nil {
+			return nil, abi.NewError(abi.CodeIO, "%s cannot be used: %v", path, err)
+		}
 	}
 	return &y, nil
 }
+
+// check refuses values that could not mean anything.
+func (p permissionList) check() error {
+	allow, deny := p.parts()
+	for word, lists := range map[string]map[policy.GrantKind][]string{"allow": allow, "deny": deny} {
+		for k, values := range lists {
+			for _, v := range values {
+				if err := checkValue(k, v); err != nil {
+					return fmt.Errorf("%s-%s: %w", word, k, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// yamlProblem says what is wrong with a file, without quoting it.
+func yamlProblem(err error) string {
+	lines := yamlLine.FindAllString(err.Error(), 3)
+	where := "it is not YAML"
+	if e := (*yaml.TypeError)(nil); errors.As(err, &e) {
+		where = "it has fields that are not known, or of another kind"
+	}
+	if len(lines) > 0 {
+		where += " (" + strings.Join(lines, ", ") + ")"
+	}
+	return where + "; known are permissions and sets, and in them lists named allow-… and deny-… with read, write, net, net-private, env or secret"
+}
+
+var yamlLine = regexp.MustCompile(`line [0-9]+`)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,6 +94,9 @@ func (a *app) grant(ctx context.Context, name string, f lendFlags, toolName, las
 	}
 	for _, g := range list {
 		a.note("%s: %s", name, g)
+		if !g.Deny && !asksFor(g.Kind, g.Value, m) {
+			a.note("%s %s does not ask for that, so it will not count; bladehost inspect %s shows what it asks for", a.paint(a.errTTY, yellow, "careful:"), name, name)
+		}
 	}
 	return nil
 }
@@ -143,16 +149,46 @@ func (a *app) completeGrant(g *policy.Grant) error {
 		if err := l.open(&host.Grants{}, g.Plugin, "", g.Kind, abs, nil); err != nil {
 			return usage("--allow-%s %s: %v", g.Kind, g.Value, err)
 		}
-	case policy.GrantNet, policy.GrantNetPrivate:
-		if err := caphttp.CheckPattern(g.Value); err != nil {
+	default:
+		if err := checkValue(g.Kind, g.Value); err != nil {
 			return usage("%s: %v", g, err)
-		}
-	case policy.GrantSecret, policy.GrantEnv:
-		if !secretName.MatchString(g.Value) {
-			return usage("%s: %q is no name", g, clip(g.Value))
 		}
 	}
 	return nil
+}
+
+// checkValue refuses a value that means nothing for its kind.
+func checkValue(k policy.GrantKind, v string) error {
+	switch k {
+	case policy.GrantRead, policy.GrantWrite:
+		_, err := absPath(v)
+		return err
+	case policy.GrantNet, policy.GrantNetPrivate:
+		return caphttp.CheckPattern(v)
+	}
+	if !secretName.MatchString(v) {
+		return fmt.Errorf("%q is no name", clip(v))
+	}
+	return nil
+}
+
+// asksFor reports whether a manifest asks for something, so that a grant of it
+// counts.
+func asksFor(k policy.GrantKind, v string, m *abi.Manifest) bool {
+	c := m.Requested()
+	switch k {
+	case policy.GrantRead:
+		return c.FS != nil
+	case policy.GrantWrite:
+		return c.FS != nil && c.FS.Write
+	case policy.GrantNet, policy.GrantNetPrivate:
+		name, _, err := net.SplitHostPort(v)
+		if err != nil {
+			name = v
+		}
+		return c.HTTP != nil && (slices.Contains(c.HTTP.Hosts, v) || caphttp.Covers(strings.TrimPrefix(name, "*."), c.HTTP.Hosts))
+	}
+	return slices.Contains(requested(k, m), v)
 }
 
 func grantsCommand(a *app) *cobra.Command {
@@ -209,13 +245,13 @@ func (a *app) grantsList(plugin string) error {
 		if g.Deny {
 			word = "deny"
 		}
-		until := "revoked"
+		until := "until revoked"
 		if g.Expires != nil {
 			until = g.Expires.Format(time.RFC3339)
 		}
 		rows = append(rows, []string{g.ID, g.Plugin, word, string(g.Kind), g.Value, or(g.Tool, "all"), until, a.standing(g)})
 	}
-	return a.table([]string{"ID", "PLUGIN", "", "KIND", "VALUE", "TOOL", "UNTIL", "STATE"}, rows)
+	return a.table([]string{"ID", "PLUGIN", "", "KIND", "VALUE", "TOOL", "EXPIRES", "STATE"}, rows)
 }
 
 // standing says whether a grant counts now.
@@ -233,6 +269,8 @@ func (a *app) standing(g policy.Grant) string {
 		return "not installed"
 	case !g.Deny && e.SHA256 != g.Digest:
 		return "other module"
+	case !g.Deny && !asksFor(g.Kind, g.Value, &abi.Manifest{Capabilities: e.Capabilities}):
+		return "not asked for"
 	}
 	return "in force"
 }
@@ -264,10 +302,9 @@ func (a *app) grantsWhy(plugin string, k policy.GrantKind, value string) error {
 	}
 	set := policy.Effective(list, plugin, e.SHA256, "", time.Now())
 	why := set.Why(k, value)
-	allowed := set.Allows(k, value)
-	asked := slices.Contains(requested(k, &abi.Manifest{Capabilities: e.Capabilities}), value) || k == policy.GrantRead || k == policy.GrantWrite
+	asked := asksFor(k, value, &abi.Manifest{Capabilities: e.Capabilities})
 	if a.json {
-		writeJSON(a.out, map[string]any{"plugin": plugin, "kind": k, "value": value, "granted": allowed, "why": why, "requested": asked})
+		writeJSON(a.out, map[string]any{"plugin": plugin, "kind": k, "value": value, "granted": set.Allows(k, value) && asked, "why": why, "requested": asked})
 		return nil
 	}
 	for _, w := range why {
@@ -275,15 +312,22 @@ func (a *app) grantsWhy(plugin string, k policy.GrantKind, value string) error {
 			return err
 		}
 	}
-	if !asked {
-		if err := a.line("the plugin's manifest does not ask for it, so a grant would not help"); err != nil {
-			return err
-		}
+	return a.line(verdict(plugin, k, value, set, asked))
+}
+
+// verdict says what it comes to, and what would change it.
+func verdict(plugin string, k policy.GrantKind, value string, set policy.GrantSet, asked bool) string {
+	switch denied := set.Denies(k, value); {
+	case set.Allows(k, value) && asked:
+		return "so it is granted"
+	case denied != "":
+		return "so it is not granted; take the denial back with: bladehost grants revoke " + denied
+	case !asked:
+		return "so it is not granted, and a grant would not help: the plugin's manifest does not ask for it"
+	case (k == policy.GrantRead || k == policy.GrantWrite) && !isFolder(value):
+		value = filepath.Dir(value)
 	}
-	if allowed {
-		return a.line("so it is granted")
-	}
-	return a.line("so it is not granted; grant it with: bladehost grant " + plugin + " --allow-" + string(k) + " " + value)
+	return "so it is not granted; grant it with: bladehost grant " + plugin + " --allow-" + string(k) + " " + value
 }
 
 func (a *app) grantsRevoke(ctx context.Context, what string, denials bool) error {

@@ -59,6 +59,8 @@ type lender struct {
 	sources []secrets.Source
 	// tool is the one tool that the process runs, or empty.
 	tool string
+	// said are the remarks that were made.
+	said []string
 
 	mu     sync.Mutex
 	opened []openedFolder
@@ -205,21 +207,35 @@ func (l *lender) tellStale(m *abi.Manifest, set policy.GrantSet) {
 		l.a.paint(l.a.errTTY, yellow, "careful:"), m.Name, strings.Join(what, ", "), m.Name)
 }
 
-// folders opens the granted folders of a plugin.
-func (l *lender) folders(g *host.Grants, m *abi.Manifest, set policy.GrantSet) error {
-	denied := map[policy.GrantKind][]string{}
+// denial is a folder that is denied, and by what.
+type denial struct{ path, by string }
+
+// denials are the denied folders. What may not be read may not be written either.
+func (l *lender) denials(m *abi.Manifest, set policy.GrantSet) (map[policy.GrantKind][]denial, error) {
+	out := map[policy.GrantKind][]denial{}
 	for _, k := range []policy.GrantKind{policy.GrantRead, policy.GrantWrite} {
 		_, deny := l.values(k, m)
-		for _, d := range slices.Concat(deny, set.Denied(k)) {
+		for _, d := range deny {
 			abs, err := absPath(d)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			denied[k] = append(denied[k], abs)
+			out[k] = append(out[k], denial{abs, fmt.Sprintf("a --deny-%s flag or blade.yaml (%s)", k, d)})
+		}
+		for _, g := range set.Deny[k] {
+			out[k] = append(out[k], denial{g.Value, fmt.Sprintf("the denial %s, which bladehost grants revoke %s takes back", g.ID, g.ID)})
 		}
 	}
-	// What may not be read may not be written either.
-	denied[policy.GrantWrite] = append(denied[policy.GrantWrite], denied[policy.GrantRead]...)
+	out[policy.GrantWrite] = append(out[policy.GrantWrite], out[policy.GrantRead]...)
+	return out, nil
+}
+
+// folders opens the granted folders of a plugin.
+func (l *lender) folders(g *host.Grants, m *abi.Manifest, set policy.GrantSet) error {
+	denied, err := l.denials(m, set)
+	if err != nil {
+		return err
+	}
 	for _, k := range []policy.GrantKind{policy.GrantWrite, policy.GrantRead} {
 		allow, _ := l.values(k, m)
 		for _, dir := range allow {
@@ -229,20 +245,29 @@ func (l *lender) folders(g *host.Grants, m *abi.Manifest, set policy.GrantSet) e
 		}
 		for _, stored := range set.Allow[k] {
 			if real, err := filepath.EvalSymlinks(stored.Value); err != nil || real != stored.Real {
-				l.a.note("%s the granted folder %s is not the one it was (%s); grant it anew", l.a.paint(l.a.errTTY, yellow, "left out:"), stored.Value, stored.ID)
+				l.leftOut("the granted folder %s is not the one it was (%s); grant it anew", stored.Value, stored.ID)
 				continue
 			}
 			if err := l.open(g, m.Name, stored.ID, k, stored.Value, denied[k]); err != nil {
-				l.a.note("%s %s: %v", l.a.paint(l.a.errTTY, yellow, "left out:"), stored, err)
+				l.leftOut("%s: %v", stored, err)
 			}
 		}
 	}
 	return nil
 }
 
+// leftOut says once why a folder is not lent.
+func (l *lender) leftOut(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(l.said, text) {
+		l.said = append(l.said, text)
+		l.a.note("%s %s", l.a.paint(l.a.errTTY, yellow, "left out:"), text)
+	}
+}
+
 // open opens one folder, without what is denied in it and without our own
 // folders.
-func (l *lender) open(g *host.Grants, plugin, stored string, k policy.GrantKind, dir string, denied []string) error {
+func (l *lender) open(g *host.Grants, plugin, stored string, k policy.GrantKind, dir string, denied []denial) error {
 	abs, err := absPath(dir)
 	if err != nil {
 		return err
@@ -261,14 +286,16 @@ func (l *lender) open(g *host.Grants, plugin, stored string, k policy.GrantKind,
 		}
 	}
 	for _, d := range denied {
-		if r, err := filepath.EvalSymlinks(d); err == nil {
-			d = r
+		path := d.path
+		if r, err := filepath.EvalSymlinks(path); err == nil {
+			path = r
 		}
-		if below(d, real) {
-			return nil // denied as a whole
+		if below(path, real) {
+			l.leftOut("%s is denied by %s", dir, d.by)
+			return nil
 		}
-		if below(real, d) {
-			opt.Deny = append(opt.Deny, relSlash(real, d))
+		if below(real, path) {
+			opt.Deny = append(opt.Deny, relSlash(real, path))
 		}
 	}
 	grant, err := capfs.Open(abs, opt)

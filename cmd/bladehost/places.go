@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bladehost/bladehost/abi"
 )
@@ -42,6 +43,9 @@ func (a *app) places() (places, error) {
 func (p places) compiled() string { return filepath.Join(p.cache, "compiled") }
 
 func absPath(p string) (string, error) {
+	if strings.TrimSpace(p) == "" { // an unset variable, not the current folder
+		return "", usage("the path is empty; give a folder, or . for the current one")
+	}
 	abs, err := filepath.Abs(p)
 	if err != nil {
 		return "", abi.NewError(abi.CodeIO, "%s: %v", p, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -92,16 +93,45 @@ func signalExit(s os.Signal) int {
 
 // run executes one command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	out := &sticky{w: a.out}
+	a.out = out
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
+	if lost := out.failed(); lost != nil && err == nil {
+		err = abi.NewError(abi.CodeIO, "standard output cannot be written: %v", lost)
+	}
 	if err != nil {
 		a.report(err)
 	}
 	return exitCode(ctx, err)
+}
+
+// sticky remembers that a writer failed: output that nobody got is no success,
+// whoever wrote it.
+type sticky struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+func (s *sticky) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	if err != nil {
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+	}
+	return n, err
+}
+
+func (s *sticky) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 // rootCommand is the one list of verbs.

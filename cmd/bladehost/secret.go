@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -18,6 +19,7 @@ import (
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host"
 	"github.com/bladehost/bladehost/host/caps/secrets"
+	"github.com/bladehost/bladehost/host/policy"
 )
 
 // keyringService is the name that our secrets have in the system's keyring.
@@ -49,15 +51,21 @@ func (a *app) secretSources(p places) ([]secrets.Source, error) {
 }
 
 func readSecretConfig(p places) (secretConfig, error) {
-	var c secretConfig
-	b, err := os.ReadFile(secretConfigFile(p))
-	if errors.Is(err, fs.ErrNotExist) {
+	b, err := policy.OwnFile{Path: secretConfigFile(p)}.Read()
+	if err != nil {
+		return secretConfig{}, err
+	}
+	return parseSecretConfig(p, b)
+}
+
+func parseSecretConfig(p places, b []byte) (secretConfig, error) {
+	c := secretConfig{Env: map[string]string{}, Command: map[string][]string{}}
+	if b == nil {
 		return c, nil
 	}
+	_, err := host.StrictObject(b)
 	if err == nil {
-		if _, err = host.StrictObject(b); err == nil {
-			err = json.Unmarshal(b, &c)
-		}
+		err = json.Unmarshal(b, &c)
 	}
 	if err != nil {
 		return c, abi.NewError(abi.CodeIO, "%s cannot be used: %v", secretConfigFile(p), err)
@@ -84,16 +92,16 @@ read. With --env it is taken from an environment variable each time, with a
 command from what that prints. A plugin uses it only after a grant
 (--allow-secret NAME), in requests to the hosts its manifest names for it.`,
 		Args: rangeArgs(1, -1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.secretSet(args[0], env, args[1:]) },
+		RunE: func(c *cobra.Command, args []string) error { return a.secretSet(c.Context(), args[0], env, args[1:]) },
 	}
 	set.Flags().StringVar(&env, "env", "", "take the value from this environment `variable`")
 	c.AddCommand(set,
 		&cobra.Command{Use: "ls", Short: "List the names of the secrets that are kept in files and mappings", Args: exactArgs(0), RunE: func(*cobra.Command, []string) error { return a.secretList() }},
-		&cobra.Command{Use: "remove NAME", Short: "Forget a secret", Args: exactArgs(1), RunE: func(_ *cobra.Command, args []string) error { return a.secretRemove(args[0]) }})
+		&cobra.Command{Use: "remove NAME", Short: "Forget a secret", Args: exactArgs(1), RunE: func(c *cobra.Command, args []string) error { return a.secretRemove(c.Context(), args[0]) }})
 	return c
 }
 
-func (a *app) secretSet(name, env string, argv []string) error {
+func (a *app) secretSet(ctx context.Context, name, env string, argv []string) error {
 	if !secretName.MatchString(name) {
 		return usage("%q is no name for a secret; use letters, digits and _", clip(name))
 	}
@@ -102,7 +110,7 @@ func (a *app) secretSet(name, env string, argv []string) error {
 		return err
 	}
 	if env != "" || len(argv) > 0 {
-		return a.mapSecret(p, name, env, argv)
+		return a.mapSecret(ctx, p, name, env, argv)
 	}
 	value, err := a.readSecret(name)
 	if err != nil {
@@ -111,9 +119,10 @@ func (a *app) secretSet(name, env string, argv []string) error {
 	k := secrets.Keyring{Service: keyringService}
 	if err := k.Set(name, value); err == nil {
 		a.note("kept %s in the keyring", name)
-		return a.writeSecret(p, name, "") // no second copy
+		_, err := a.writeSecret(ctx, p, name, "") // no second copy
+		return err
 	}
-	if err := a.writeSecret(p, name, value); err != nil {
+	if _, err := a.writeSecret(ctx, p, name, value); err != nil {
 		return err
 	}
 	a.note("kept %s in %s, which only you can read", name, secretsFile(p))
@@ -125,58 +134,70 @@ func (a *app) readSecret(name string) (string, error) {
 	if f, ok := a.in.(*os.File); ok && a.inTTY {
 		a.note("value of %s:", name)
 		b, err := term.ReadPassword(int(f.Fd()))
-		return strings.TrimSpace(string(b)), err
+		if err != nil {
+			return "", abi.NewError(abi.CodeIO, "the value cannot be read: %v", err)
+		}
+		return secretValue(name, string(b))
 	}
-	line, err := bufio.NewReader(io.LimitReader(a.in, 64<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	b, err := io.ReadAll(io.LimitReader(a.in, maxSecret+2))
+	if err != nil {
 		return "", abi.NewError(abi.CodeIO, "the value cannot be read: %v", err)
 	}
-	v := strings.TrimRight(line, "\r\n")
-	if len(v) < 4 {
+	return secretValue(name, string(b))
+}
+
+// maxSecret bounds a secret's value, in bytes: a header value has no more.
+const maxSecret = 16 << 10
+
+// secretValue is the one line of text without its end.
+func secretValue(name, text string) (string, error) {
+	v := strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	switch {
+	case len(v) < 4:
 		return "", usage("the value of %s has fewer than 4 characters", name)
+	case len(v) > maxSecret:
+		return "", usage("the value of %s has more than %d bytes", name, maxSecret)
+	case strings.ContainsFunc(v, unicode.IsControl):
+		return "", usage("the value of %s has more than one line, or control characters; a header value has neither", name)
 	}
 	return v, nil
 }
 
-// writeSecret keeps a secret in the private file; an empty value removes it.
-func (a *app) writeSecret(p places, name, value string) error {
-	all, err := secrets.File{Path: secretsFile(p)}.Read()
-	if err != nil {
-		return abi.NewError(abi.CodeIO, "%v", err)
+// writeSecret keeps a secret in the private file; an empty value removes it. It
+// reports whether there was one.
+func (a *app) writeSecret(ctx context.Context, p places, name, value string) (had bool, err error) {
+	if _, err := os.Lstat(secretsFile(p)); errors.Is(err, fs.ErrNotExist) && value == "" {
+		return false, nil
 	}
-	if all == nil {
-		if value == "" {
-			return nil
+	err = policy.OwnFile{Path: secretsFile(p)}.Change(ctx, func([]byte) ([]byte, error) {
+		all, err := secrets.File{Path: secretsFile(p)}.Read()
+		if err != nil {
+			return nil, abi.NewError(abi.CodeIO, "%v", err)
 		}
-		all = map[string]string{}
-	}
-	all[name] = value
-	if value == "" {
-		delete(all, name)
-	}
-	names := make([]string, 0, len(all))
-	for n := range all {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	var b strings.Builder
-	for _, n := range names {
-		b.WriteString(n + "=" + all[n] + "\n")
-	}
-	if err := os.MkdirAll(p.config, 0o700); err != nil {
-		return abi.NewError(abi.CodeIO, "%v", err)
-	}
-	if err := writePrivate(secretsFile(p), []byte(b.String())); err != nil {
-		return abi.NewError(abi.CodeIO, "the secret cannot be kept: %v", err)
-	}
-	return nil
+		_, had = all[name]
+		var lines []string
+		for n, v := range all {
+			if n != name {
+				lines = append(lines, n+"="+v+"\n")
+			}
+		}
+		if value != "" {
+			lines = append(lines, name+"="+value+"\n")
+		}
+		sort.Strings(lines)
+		return []byte(strings.Join(lines, "")), nil
+	})
+	return had, err
 }
 
-func (a *app) mapSecret(p places, name, env string, argv []string) error {
+func (a *app) mapSecret(ctx context.Context, p places, name, env string, argv []string) error {
 	if env != "" && len(argv) > 0 {
 		return usage("give either --env or a command for %s", name)
 	}
-	return a.changeSecretConfig(p, func(c *secretConfig) {
+	if env != "" && !secretName.MatchString(env) {
+		return usage("%q is no name of a variable", clip(env))
+	}
+	return a.changeSecretConfig(ctx, p, func(c *secretConfig) {
 		delete(c.Env, name)
 		delete(c.Command, name)
 		if env != "" {
@@ -187,29 +208,16 @@ func (a *app) mapSecret(p places, name, env string, argv []string) error {
 	})
 }
 
-func (a *app) changeSecretConfig(p places, change func(*secretConfig)) error {
-	c, err := readSecretConfig(p)
-	if err != nil {
-		return err
-	}
-	if c.Env == nil {
-		c.Env = map[string]string{}
-	}
-	if c.Command == nil {
-		c.Command = map[string][]string{}
-	}
-	change(&c)
-	b, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.config, 0o700); err != nil {
-		return abi.NewError(abi.CodeIO, "%v", err)
-	}
-	if err := writePrivate(secretConfigFile(p), append(b, '\n')); err != nil {
-		return abi.NewError(abi.CodeIO, "%v", err)
-	}
-	return nil
+func (a *app) changeSecretConfig(ctx context.Context, p places, change func(*secretConfig)) error {
+	return policy.OwnFile{Path: secretConfigFile(p)}.Change(ctx, func(old []byte) ([]byte, error) {
+		c, err := parseSecretConfig(p, old)
+		if err != nil {
+			return nil, err
+		}
+		change(&c)
+		b, err := json.MarshalIndent(c, "", "  ")
+		return append(b, '\n'), err
+	})
 }
 
 func (a *app) secretList() error {
@@ -251,19 +259,27 @@ func (a *app) secretList() error {
 	return a.table([]string{"NAME", "FROM"}, rows)
 }
 
-func (a *app) secretRemove(name string) error {
+func (a *app) secretRemove(ctx context.Context, name string) error {
 	p, err := a.places()
 	if err != nil {
 		return err
 	}
-	_ = secrets.Keyring{Service: keyringService}.Delete(name) // there may be no keyring
-	if err := a.writeSecret(p, name, ""); err != nil {
+	had := secrets.Keyring{Service: keyringService}.Delete(name) == nil // there may be no keyring
+	kept, err := a.writeSecret(ctx, p, name, "")
+	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(secretConfigFile(p)); err != nil {
+	c, err := readSecretConfig(p)
+	if err != nil {
+		return err
+	}
+	if c.Env[name] == "" && c.Command[name] == nil {
+		if !had && !kept {
+			return usage("there is no secret %s; see: bladehost secret ls", clip(name))
+		}
 		return nil
 	}
-	return a.changeSecretConfig(p, func(c *secretConfig) {
+	return a.changeSecretConfig(ctx, p, func(c *secretConfig) {
 		delete(c.Env, name)
 		delete(c.Command, name)
 	})

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -14,22 +11,27 @@ import (
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host"
+	"github.com/bladehost/bladehost/host/policy"
 )
 
 func settingsPath(p places) string { return filepath.Join(p.config, "settings.json") }
 
 // readSettings returns the settings by plugin; a missing file has none.
 func readSettings(path string) (map[string]json.RawMessage, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]json.RawMessage{}, nil
-	}
+	b, err := policy.OwnFile{Path: path}.Read()
 	if err != nil {
-		return nil, abi.NewError(abi.CodeIO, "the settings cannot be read: %v", err)
+		return nil, err
+	}
+	return parseSettings(path, b)
+}
+
+func parseSettings(path string, b []byte) (map[string]json.RawMessage, error) {
+	if b == nil {
+		return map[string]json.RawMessage{}, nil
 	}
 	all, err := host.StrictObject(b)
 	if err != nil {
-		return nil, abi.NewError(abi.CodeIO, "%s is damaged: %v", path, err)
+		return nil, abi.NewError(abi.CodeIO, "%s is damaged: %v; mend it, or remove it to go back to the defaults", path, err)
 	}
 	return all, nil
 }
@@ -61,6 +63,9 @@ func configCommand(a *app) *cobra.Command {
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.changeSettings(c.Context(), args[0], func(m map[string]json.RawMessage) error {
 					for _, k := range args[1:] {
+						if _, ok := m[k]; !ok {
+							return usage("%s has no setting %q that was made; see: bladehost config get %s", args[0], clip(k), args[0])
+						}
 						delete(m, k)
 					}
 					return nil
@@ -77,9 +82,11 @@ func (a *app) configSet(ctx context.Context, name string, pairs []string) error 
 			if !ok || k == "" {
 				return usage("%q is not KEY=VALUE", p)
 			}
-			m[k] = json.RawMessage(v)
-			if _, err := host.StrictObject([]byte(`{"v":` + v + `}`)); err != nil {
-				m[k] = abi.String(v)
+			m[k] = abi.String(v)
+			if json.Valid([]byte(v)) {
+				if one, err := host.StrictObject([]byte(`{"v":` + v + `}`)); err == nil {
+					m[k] = one["v"]
+				}
 			}
 		}
 		return nil
@@ -88,7 +95,7 @@ func (a *app) configSet(ctx context.Context, name string, pairs []string) error 
 
 // changeSettings changes the settings of an installed plugin, if the result fits
 // its schema.
-func (a *app) changeSettings(_ context.Context, name string, change func(map[string]json.RawMessage) error) error {
+func (a *app) changeSettings(ctx context.Context, name string, change func(map[string]json.RawMessage) error) error {
 	m, err := a.installedManifest(name)
 	if err != nil {
 		return err
@@ -98,41 +105,34 @@ func (a *app) changeSettings(_ context.Context, name string, change func(map[str
 		return err
 	}
 	path := settingsPath(p)
-	all, err := readSettings(path)
-	if err != nil {
-		return err
-	}
-	own := map[string]json.RawMessage{}
-	if raw, ok := all[name]; ok {
-		if own, err = host.StrictObject(raw); err != nil {
-			return abi.NewError(abi.CodeIO, "%s is damaged: %v", path, err)
+	return policy.OwnFile{Path: path}.Change(ctx, func(old []byte) ([]byte, error) {
+		all, err := parseSettings(path, old)
+		if err != nil {
+			return nil, err
 		}
-	}
-	if err := change(own); err != nil {
-		return err
-	}
-	raw, err := abi.Marshal(own)
-	if err != nil {
-		return err
-	}
-	if err := host.CheckSettings(m, raw); len(own) > 0 && err != nil {
-		return err
-	}
-	all[name] = raw
-	if len(own) == 0 {
-		delete(all, name)
-	}
-	b, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.config, 0o700); err != nil {
-		return abi.NewError(abi.CodeIO, "%v", err)
-	}
-	if err := writePrivate(path, append(b, '\n')); err != nil {
-		return abi.NewError(abi.CodeIO, "the settings cannot be kept: %v", err)
-	}
-	return nil
+		own := map[string]json.RawMessage{}
+		if raw, ok := all[name]; ok {
+			if own, err = host.StrictObject(raw); err != nil {
+				return nil, abi.NewError(abi.CodeIO, "%s is damaged: %v", path, err)
+			}
+		}
+		if err := change(own); err != nil {
+			return nil, err
+		}
+		raw, err := abi.Marshal(own)
+		if err != nil {
+			return nil, err
+		}
+		if err := host.CheckSettings(m, raw); len(own) > 0 && err != nil {
+			return nil, err
+		}
+		all[name] = raw
+		if len(own) == 0 {
+			delete(all, name)
+		}
+		b, err := json.MarshalIndent(all, "", "  ")
+		return append(b, '\n'), err
+	})
 }
 
 func (a *app) configGet(name string) error {
@@ -192,25 +192,4 @@ func (a *app) installedManifest(name string) (*abi.Manifest, error) {
 		return nil, err
 	}
 	return i.Manifest, nil
-}
-
-// writePrivate puts a file that only the user can read in place whole.
-func writePrivate(path string, b []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(b); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

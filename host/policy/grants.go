@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
-	"github.com/bladehost/bladehost/host/internal/lockfile"
 	"github.com/bladehost/bladehost/host/internal/strictjson"
 )
 
@@ -113,26 +111,23 @@ func (s *GrantStore) List() ([]Grant, error) {
 	return f.Grants, nil
 }
 
+func (s *GrantStore) file() OwnFile { return OwnFile{Path: s.path, MaxBytes: maxGrantFile} }
+
 func (s *GrantStore) read() (*grantFile, error) {
+	b, err := s.file().Read()
+	if err != nil {
+		e := abi.AsError(err)
+		return nil, abi.NewError(e.Code, "%s; nothing is granted until that is mended", e.Message).Because(err)
+	}
+	return s.parse(b)
+}
+
+func (s *GrantStore) parse(b []byte) (*grantFile, error) {
+	if b == nil {
+		return &grantFile{Version: grantVersion}, nil
+	}
 	bad := func(format string, args ...any) (*grantFile, error) {
 		return nil, abi.NewError(abi.CodeIO, "the grants in %s cannot be used: %s; nothing is granted until that is mended", s.path, fmt.Sprintf(format, args...))
-	}
-	fi, err := os.Lstat(s.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &grantFile{Version: grantVersion}, nil
-	case err != nil:
-		return bad("%v", err)
-	case !fi.Mode().IsRegular():
-		return bad("it is not a regular file")
-	case fi.Mode().Perm()&0o022 != 0:
-		return bad("others may write to it (mode %o); chmod 600 %s", fi.Mode().Perm(), s.path)
-	case fi.Size() > maxGrantFile:
-		return bad("it has more than %d bytes", maxGrantFile)
-	}
-	b, err := os.ReadFile(s.path)
-	if err != nil {
-		return bad("%v", err)
 	}
 	var f grantFile
 	if err := strictjson.DecodeKnown(b, &f); err != nil {
@@ -214,56 +209,21 @@ func (s *GrantStore) Revoke(ctx context.Context, match func(Grant) bool) ([]Gran
 }
 
 // change runs f on the file's content while no other process does. Grants that
-// have expired are dropped on the way.
-func (s *GrantStore) change(ctx context.Context, change func(*grantFile) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return abi.NewError(abi.CodeIO, "the grants cannot be kept: %v", err)
-	}
-	lock, err := lockfile.Acquire(ctx, s.path+".lock")
-	if err != nil {
-		return abi.NewError(abi.CodeIO, "the grants cannot be kept: %v", err)
-	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	f, err := s.read()
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	f.Grants = slices.DeleteFunc(f.Grants, func(g Grant) bool { return !g.live(now) })
-	if err := change(f); err != nil {
-		return err
-	}
-	b, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := replaceFile(s.path, append(b, '\n')); err != nil {
-		return abi.NewError(abi.CodeIO, "the grants cannot be kept: %v", err)
-	}
-	return nil
-}
-
-func replaceFile(path string, b []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".grants-")
-	if err != nil {
-		return err
-	}
-	defer func() {
+// have expired are dropped afterwards.
+func (s *GrantStore) change(ctx context.Context, change func(*grantFile) error) error {
+	return s.file().Change(ctx, func(old []byte) ([]byte, error) {
+		f, err := s.parse(old)
 		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
+			return nil, err
 		}
-	}()
-	if _, err = f.Write(b); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+		if err := change(f); err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		f.Grants = slices.DeleteFunc(f.Grants, func(g Grant) bool { return !g.live(now) })
+		b, err := json.MarshalIndent(f, "", "  ")
+		return append(b, '\n'), err
+	})
 }
 
 func grantID() string {
@@ -378,7 +338,11 @@ func (s GrantSet) Why(k GrantKind, value string) []string {
 		}
 		return g.Value == value
 	}
-	for _, g := range s.Deny[k] {
+	deny := s.Deny[k]
+	if k == GrantWrite { // what may not be read may not be written either
+		deny = slices.Concat(deny, s.Deny[GrantRead])
+	}
+	for _, g := range deny {
 		if fits(g) {
 			out = append(out, fmt.Sprintf("denied by %s: %s", g.ID, g))
 		}
@@ -413,12 +377,24 @@ func (s GrantSet) Allows(k GrantKind, value string) bool {
 		}
 		return g.Value == value
 	}
-	allow, deny := s.Allow[k], s.Deny[k]
+	allow := s.Allow[k]
 	if k == GrantRead {
 		allow = slices.Concat(allow, s.Allow[GrantWrite])
 	}
+	return slices.ContainsFunc(allow, fits) && s.Denies(k, value) == ""
+}
+
+// Denies is the id of a denial that keeps a value of a kind from the plugin, or
+// empty.
+func (s GrantSet) Denies(k GrantKind, value string) string {
+	deny := s.Deny[k]
 	if k == GrantWrite {
 		deny = slices.Concat(deny, s.Deny[GrantRead])
 	}
-	return slices.ContainsFunc(allow, fits) && !slices.ContainsFunc(deny, fits)
+	for _, g := range deny {
+		if g.Value == value || (k == GrantRead || k == GrantWrite) && within(g.Value, value) {
+			return g.ID
+		}
+	}
+	return ""
 }
