@@ -255,7 +255,7 @@ var codeTable = []CodeDoc{
 
 	{CodeNotInstalled, TypeValidation, "No installed plugin has this name.", "The user: bladehost install."},
 	{CodeChanged, TypePermission, "The plugin differs from the one that was accepted.", "The user: look at the difference; bladehost install --accept takes the new one."},
-	{CodeCorrupt, TypeExecution, "An installed file does not have its recorded digest.", "The user: install the plugin again."},
+	{CodeCorrupt, TypeExecution, "An installed file is not the one that was recorded, or the record does not belong to it.", "The user: install the plugin again."},
 	{CodeBuild, TypeExecution, "The plugin's source did not build.", "The plugin's author: see the compiler's message."},
 	{CodeNoToolchain, TypeExecution, "The compiler for the plugin's language was not found.", "The user: install it, or use a ready .wasm file."},
 	{CodeUsage, TypeValidation, "The command line is not understood.", "The user: see --help."},
