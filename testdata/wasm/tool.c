@@ -11,7 +11,9 @@ static const char manifest[] =
     "{\"name\":\"Greet\",\"description\":\"Greets.\",\"parameters\":{\"type\":\"object\"},\"kind\":\"readonly\",\"sideEffect\":\"pure\"},"
     "{\"name\":\"Yield\",\"description\":\"Yields progress.\",\"parameters\":{\"type\":\"object\"},\"kind\":\"readonly\",\"sideEffect\":\"pure\"},"
     "{\"name\":\"Call\",\"description\":\"Calls a service.\",\"parameters\":{\"type\":\"object\"},\"kind\":\"readonly\",\"sideEffect\":\"pure\",\"services\":[\"x-echo\"]},"
-    "{\"name\":\"Spin\",\"description\":\"Adds numbers up, n millions of them.\",\"parameters\":{\"type\":\"object\"},\"kind\":\"readonly\",\"sideEffect\":\"pure\"}]}";
+    "{\"name\":\"Spin\",\"description\":\"Adds numbers up, n millions of them.\",\"parameters\":{\"type\":\"object\"},\"kind\":\"readonly\",\"sideEffect\":\"pure\"},"
+    "{\"name\":\"Log\",\"description\":\"Logs n times.\",\"parameters\":{\"type\":\"object\"},\"kind\":\"readonly\",\"sideEffect\":\"pure\"},"
+    "{\"name\":\"Tree\",\"description\":\"Calls itself twice, sixty deep.\",\"parameters\":{\"type\":\"object\"},\"kind\":\"readonly\",\"sideEffect\":\"pure\"}]}";
 
 EXPORT(blade_describe) void describe(void) { blade_ret(0, manifest, sizeof manifest - 1); }
 
@@ -88,6 +90,16 @@ static void spin(uint32_t n) {
   blade_ret(0, out, 1);
 }
 
+static void logs(uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) blade_log(0, "on", 2);
+  blade_ret(0, "null", 4);
+}
+
+__attribute__((noinline)) static uint32_t tree(uint32_t depth) {
+  __asm__ volatile("");
+  return depth ? tree(depth - 1) + tree(depth - 1) : 1;
+}
+
 EXPORT(blade_execute) void execute(uint32_t tool, uint32_t len) {
   char *in = malloc(len + 1);
   if (!in) __builtin_trap();
@@ -97,6 +109,12 @@ EXPORT(blade_execute) void execute(uint32_t tool, uint32_t len) {
   case 1: yields(number(in, len)); break;
   case 2: calls(number(in, len)); break;
   case 3: spin(number(in, len)); break;
+  case 4: logs(number(in, len)); break;
+  case 5:
+    number(in, len);
+    in[0] = '0' + tree(60) % 10;
+    blade_ret(0, in, 1);
+    break;
   }
   free(in);
 }

@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 		"nothing": func() int { return 0 },
 		"load":    loadChild,
 		"die":     dyingChild,
+		"bench":   benchChild,
 	}
 	if name := os.Getenv(childEnv); name != "" {
 		os.Exit(child[name]())
