@@ -14,6 +14,7 @@ import (
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/internal/engine"
+	"github.com/bladehost/bladehost/host/internal/engine/extism"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -23,6 +24,7 @@ type Host struct {
 	opt       Options
 	log       *slog.Logger
 	engine    *engine.Engine
+	extism    *extism.Engine
 	base      []*entry
 	slots     *scheduler
 	locks     *fileLocks
@@ -67,6 +69,7 @@ func New(opt Options) (*Host, error) {
 	h := &Host{
 		opt: opt, log: log, engine: eng, slots: newScheduler(limits), locks: newFileLocks(),
 		artifacts: newArtifactStore(opt.ArtifactDir), sessions: map[*Session]struct{}{},
+		extism: extism.New(extism.Options{MemoryLimit: opt.MemoryLimit, Running: opt.RunningGuests, Interpreter: opt.Interpreter, Log: opt.Log}),
 	}
 	var errs []error
 	add := func(list []tool.Tool, kind tool.SourceKind, trust tool.Trust) {
@@ -111,7 +114,7 @@ func olderGo(a, b string) bool {
 // LoadPlugin checks a module and makes its tools available to sessions. Nothing
 // of it is run. The bytes must not be changed afterwards.
 func (h *Host) LoadPlugin(module []byte, opt PluginOptions) (*Plugin, error) {
-	p, err := h.engine.Load(module)
+	p, err := h.load(module)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +144,7 @@ func (h *Host) Close(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return errors.Join(h.engine.Close(ctx), h.artifacts.close())
+	return errors.Join(h.engine.Close(ctx), h.extism.Close(ctx), h.artifacts.close())
 }
 
 func (h *Host) join(s *Session) error {

@@ -53,7 +53,7 @@ func Inspect(module []byte) (*ModuleInfo, error) {
 	if mem := m.Info.Memory; mem != nil {
 		i.MemoryPages, i.MemoryMaxPages = mem.Min, mem.Max
 	}
-	if err := m.Check(); err != nil {
+	if err := checkModule(m); err != nil {
 		i.Problem = abi.AsError(err)
 	}
 	return i, nil

@@ -27,7 +27,7 @@ type PluginOptions struct {
 // frees it.
 type Plugin struct {
 	host *Host
-	p    *engine.Plugin
+	p    runner
 	opt  PluginOptions
 }
 
@@ -164,6 +164,9 @@ func lentWrites(s *abi.ToolSpec) bool {
 func (h *Host) Describe(ctx context.Context, module []byte) (json.RawMessage, error) {
 	p, err := h.engine.LoadUnsigned(module)
 	if err != nil {
+		if isExtism(module, err) {
+			return h.DescribeExtism(ctx, module, "", "")
+		}
 		return nil, err
 	}
 	raw, err := p.Describe(ctx)
