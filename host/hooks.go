@@ -25,6 +25,11 @@ const (
 	HookSessionEnd        HookEvent = "SessionEnd"
 )
 
+var hookEvents = []HookEvent{
+	HookSessionStart, HookUserPrompt, HookPreToolUse, HookPermissionRequest,
+	HookPostToolUse, HookPostToolFailure, HookTaskCompleted, HookSessionEnd,
+}
+
 // HookAction is what a hook wants.
 type HookAction string
 
@@ -86,7 +91,7 @@ func (s *Session) fire(ctx context.Context, in HookInput, budget time.Duration) 
 	if s.pendingHooks.Load() > 0 {
 		return merged{}, abi.NewError(abi.CodeHookPending, "a hook that ran out of time still runs, so no other hook is called")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, budget, errHookTime)
+	ctx, cancel := context.WithTimeoutCause(orBackground(ctx), budget, errHookTime)
 	defer cancel()
 	in.SessionID = s.opt.ID
 	var outs []HookOutput
@@ -154,7 +159,7 @@ func (s *Session) FireHooks(ctx context.Context, in HookInput) (HookOutput, erro
 func (s *Session) hooksFor(ev HookEvent, toolName string) []Hook {
 	var out []Hook
 	for _, h := range s.opt.Hooks {
-		if h.Event == ev && h.Run != nil && (h.Tools == nil || contains(h.Tools, toolName)) {
+		if h.Event == ev && (h.Tools == nil || contains(h.Tools, toolName)) {
 			out = append(out, h)
 		}
 	}

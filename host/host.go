@@ -114,6 +114,9 @@ func olderGo(a, b string) bool {
 // LoadPlugin checks a module and makes its tools available to sessions. Nothing
 // of it is run. The bytes must not be changed afterwards.
 func (h *Host) LoadPlugin(module []byte, opt PluginOptions) (*Plugin, error) {
+	if err := h.made(); err != nil {
+		return nil, err
+	}
 	p, err := h.load(module)
 	if err != nil {
 		return nil, err
@@ -127,9 +130,22 @@ func (h *Host) LoadPlugin(module []byte, opt PluginOptions) (*Plugin, error) {
 	return &Plugin{host: h, p: p, opt: opt}, nil
 }
 
-// Close closes all sessions, waits for their calls and frees everything. While a
-// session still cleans up, it fails and can be called again.
+// made refuses a Host that New did not make.
+func (h *Host) made() error {
+	if h == nil || h.engine == nil {
+		return abi.NewError(abi.CodeOptions, "this Host was not made by host.New, which is the only way to make one")
+	}
+	return nil
+}
+
+// Close closes all sessions together, waits for their calls and frees everything.
+// While a session still cleans up, or when ctx ends first, it fails, saying what
+// still runs, and can be called again.
 func (h *Host) Close(ctx context.Context) error {
+	if h.made() != nil {
+		return nil // there is nothing to close
+	}
+	ctx = orBackground(ctx)
 	h.mu.Lock()
 	h.closed = true
 	list := make([]*Session, 0, len(h.sessions))
@@ -137,14 +153,48 @@ func (h *Host) Close(ctx context.Context) error {
 		list = append(list, s)
 	}
 	h.mu.Unlock()
-	var errs []error
-	for _, s := range list {
-		errs = append(errs, s.close(ctx, abi.CancelShutdown))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := closeAll(ctx, list); err != nil {
 		return err
 	}
 	return errors.Join(h.engine.Close(ctx), h.extism.Close(ctx), h.artifacts.close())
+}
+
+// closeGrace is how long Close waits after its context has ended, for sessions
+// that close at once or report what they still run.
+const closeGrace = 250 * time.Millisecond
+
+// closeAll closes sessions together. Those that outlive ctx are in the error; their
+// goroutines end with their clean-up, which is bounded.
+func closeAll(ctx context.Context, list []*Session) error {
+	type closed struct {
+		s   *Session
+		err error
+	}
+	done := make(chan closed, len(list))
+	open := map[*Session]bool{}
+	for _, s := range list {
+		open[s] = true
+		go func() { done <- closed{s, s.close(ctx, abi.CancelShutdown)} }()
+	}
+	over, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(closeGrace, cancel) })
+	defer stop()
+	var errs []error
+	for len(open) > 0 {
+		select {
+		case c := <-done:
+			delete(open, c.s)
+			errs = append(errs, c.err)
+			continue
+		case <-over.Done():
+		}
+		for s := range open {
+			errs = append(errs, abi.NewError(abi.CodeCleanup, "session %s did not close in time; its SessionEnd hooks still run", clip(s.opt.ID)).Because(context.Cause(ctx)))
+		}
+		break
+	}
+	return errors.Join(errs...)
 }
 
 func (h *Host) join(s *Session) error {

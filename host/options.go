@@ -3,6 +3,7 @@ package host
 import (
 	"log/slog"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -182,6 +183,9 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 			*t.d = t.def
 		}
 	}
+	if err := o.checkCallbacks(); err != nil {
+		return o, err
+	}
 	for name := range o.Services {
 		if !abi.KnownService(name) {
 			return o, abi.NewError(abi.CodeServiceName, "there is no service %q; known are %s, and x-… names", clip(name), strings.Join(abi.SessionServices(), ", "))
@@ -200,6 +204,43 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 		o.ID = newID("session")
 	}
 	return o, nil
+}
+
+// checkCallbacks refuses what could never be called.
+func (o SessionOptions) checkCallbacks() error {
+	wrong := func(format string, args ...any) error { return abi.NewError(abi.CodeOptions, format, args...) }
+	for i, h := range o.Hooks {
+		if !slices.Contains(hookEvents, h.Event) {
+			return wrong("Hooks[%d].Event is %q; known are %v", i, clip(string(h.Event)), hookEvents)
+		}
+		if h.Run == nil {
+			return wrong("Hooks[%d].Run, of a %s hook, is nil; it must be a function", i, h.Event)
+		}
+	}
+	for i, m := range o.Middleware {
+		if m == nil {
+			return wrong("Middleware[%d] is nil; it must be a function", i)
+		}
+	}
+	for i, r := range o.Repairs {
+		if r.Apply == nil {
+			return wrong("Repairs[%d].Apply, of the repair %q, is nil; it must be a function", i, clip(r.Name))
+		}
+	}
+	for _, f := range []struct {
+		name string
+		v    any
+	}{{"PermissionHandler", o.PermissionHandler}, {"Confirm", o.Confirm}, {"Lifecycle", o.Lifecycle}, {"Runtime", o.Runtime}} {
+		if f.v != nil && isNil(f.v) {
+			return wrong("%s holds a nil %T; leave the option out or give one that is not nil", f.name, f.v)
+		}
+	}
+	for name, svc := range o.Services {
+		if svc != nil && isNil(svc) {
+			return wrong("Services[%q] holds a nil %T; leave it out or give one that is not nil", clip(name), svc)
+		}
+	}
+	return nil
 }
 
 func clip(s string) string {

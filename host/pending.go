@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -34,9 +35,9 @@ func (p *pending) Load() int64 {
 	return p.n
 }
 
-// settle waits until nothing is pending, for d at most: a callback that obeys
+// settle waits until nothing is pending, for d at most and not longer than ctx: a callback that obeys
 // its context needs a moment to return after the call has ended.
-func (p *pending) settle(d time.Duration) {
+func (p *pending) settle(ctx context.Context, d time.Duration) {
 	p.mu.Lock()
 	none := p.none
 	p.mu.Unlock()
@@ -48,5 +49,6 @@ func (p *pending) settle(d time.Duration) {
 	select {
 	case <-none:
 	case <-t.C:
+	case <-ctx.Done():
 	}
 }

@@ -44,6 +44,7 @@ type run struct {
 	published  bool
 	invocation InvocationLifecycle
 	started    bool
+	ending     bool
 	timedOut   bool
 	preempted  bool
 	denied     bool
@@ -123,7 +124,7 @@ func (s *Session) newRun(ctx context.Context, c Call, b *batch) *run {
 		c.ID = newID("call")
 	}
 	r := &run{s: s, call: c, b: b, begun: now(), executionID: newID("exec"), interrupt: abi.InterruptCancel}
-	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, callIDKey{}, c.ID))
+	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(orBackground(ctx), callIDKey{}, c.ID))
 	if s.opt.Events != nil {
 		r.saying = make(chan struct{}, 1)
 	}
@@ -156,12 +157,37 @@ func (r *run) execute() {
 		r.finish(nil, q)
 		return
 	}
+	returned := false
+	defer func() {
+		if !returned {
+			r.cutOff()
+		}
+	}()
 	r.through(before)
 	if r.result == nil && r.err == nil {
 		r.wrap(func() { r.through(inside) })
 	}
+	r.end()
+	returned = true
+}
+
+func (r *run) end() {
+	r.ending = true
 	r.through(after)
 	r.finish(r.result, r.err)
+}
+
+// cutOff ends a call whose own goroutine is ended by something that it called,
+// which cannot be stopped. Its end is not tried twice.
+func (r *run) cutOff() {
+	e := errGoexit()
+	e.Message = "a callback of the call of " + clip(r.canonical()) + ": " + e.Message
+	r.s.h.log.Error("a callback ended the goroutine of its call", "tool", r.canonical(), "call", r.call.ID)
+	r.finish(nil, e)
+	if !r.ending {
+		r.fail(e)
+		r.end()
+	}
 }
 
 func (r *run) finish(res *abi.Result, err error) {
@@ -256,12 +282,27 @@ func (r *run) cancelled() {
 
 // refresh resolves the behaviour of the input as it is now.
 func (r *run) refresh() {
-	b, widened := tool.Resolve(r.entry.tool, r.input)
+	b, widened := r.resolve()
 	if widened > 0 {
 		r.s.widened.Add(int64(widened))
 		r.s.h.log.Warn("a tool tried to make a call less safe than it declares; that is ignored", "tool", r.canonical())
 	}
 	r.behavior = r.enforce(b)
+}
+
+// resolve asks the tool on a goroutine of its own, where it has code to ask.
+func (r *run) resolve() (b tool.Behavior, widened int) {
+	if _, ok := r.entry.tool.(tool.BehaviorResolver); !ok {
+		return tool.Resolve(r.entry.tool, r.input)
+	}
+	_, err := guarded(func() (struct{}, error) {
+		b, widened = tool.Resolve(r.entry.tool, r.input)
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return r.entry.static, 0
+	}
+	return b, widened
 }
 
 // enforce believes a guest's read-only claim only if what it is lent cannot write.

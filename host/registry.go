@@ -106,7 +106,7 @@ func (r *registry) add(e *entry) error {
 	name := e.spec.Name
 	if old, ok := r.byName[name]; ok {
 		if old.source.Kind != tool.SourceMCP || e.source.Kind != tool.SourceMCP || old.source.Server != e.source.Server {
-			return abi.NewError(abi.CodeNameTaken, "two tools are called %q: one of %s, one of %s", name, old.source.ID, e.source.ID)
+			return abi.NewError(abi.CodeNameTaken, "two tools are called %q: %s", name, bothSources(old.source, e.source))
 		}
 		r.remove(name)
 	}
@@ -126,6 +126,26 @@ func (r *registry) add(e *entry) error {
 		r.alias[a] = name
 	}
 	return nil
+}
+
+// bothSources says where two tools come from.
+func bothSources(a, b tool.Source) string {
+	if a == b {
+		return "both are from " + sourceName(a)
+	}
+	return "one is from " + sourceName(a) + ", one from " + sourceName(b)
+}
+
+// sourceName is a source for a person: its id, and its kind or its server where
+// the id does not say it.
+func sourceName(s tool.Source) string {
+	switch {
+	case s.Kind == tool.SourceMCP && s.Server != s.ID:
+		return fmt.Sprintf("%q of the MCP server %q", s.ID, s.Server)
+	case string(s.Kind) != s.ID:
+		return fmt.Sprintf("%q (%s)", s.ID, s.Kind)
+	}
+	return fmt.Sprintf("%q", s.ID)
 }
 
 func (r *registry) remove(name string) {

@@ -51,6 +51,9 @@ type Session struct {
 // out silently; other tools that cannot be registered are an error that names
 // them all.
 func (h *Host) NewSession(opt SessionOptions) (*Session, error) {
+	if err := h.made(); err != nil {
+		return nil, err
+	}
 	opt, err := opt.withDefaults()
 	if err != nil {
 		return nil, err

@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/tool"
@@ -88,6 +90,7 @@ func waitFor(ctx context.Context, done <-chan struct{}) error {
 	if done == nil {
 		return nil
 	}
+	ctx = orBackground(ctx)
 	select {
 	case <-done:
 		return nil
@@ -103,19 +106,20 @@ func (s *Session) EndTurn() {
 }
 
 // Close cancels all calls, waits for them and ends the session. While a tool, a
-// callback or a hook still runs 5 s after that, it fails with CLEANUP_PENDING and
-// can be called again. A second Close does nothing.
+// callback or a hook still runs 5 s after that, or when ctx ends, it fails with
+// CLEANUP_PENDING and can be called again. A second Close does nothing.
 func (s *Session) Close(ctx context.Context) error { return s.close(ctx, abi.CancelRequest) }
 
 func (s *Session) close(ctx context.Context, reason abi.Cancel) error {
+	ctx = orBackground(ctx)
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	if err := waitFor(ctx, s.cancelActive(all, &tool.CancelError{Reason: reason, Detail: "the session is closing"})); err != nil {
-		return err
+		return s.stillRuns(err)
 	}
-	s.pending.settle(cleanupBudget)
-	s.pendingHooks.settle(cleanupBudget)
+	s.pending.settle(ctx, cleanupBudget)
+	s.pendingHooks.settle(ctx, cleanupBudget)
 	if err := s.Pending(); err != nil {
 		return err
 	}
@@ -130,6 +134,18 @@ func (s *Session) close(ctx context.Context, reason abi.Cancel) error {
 		}
 	})
 	return hook
+}
+
+// stillRuns is the error of a close that could not wait for the calls.
+func (s *Session) stillRuns(cause error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for r := range s.active {
+		ids = append(ids, clip(r.call.Tool)+" ("+clip(r.call.ID)+")")
+	}
+	slices.Sort(ids)
+	return abi.NewError(abi.CodeCleanup, "session %s did not close in time; these calls still run: %s", clip(s.opt.ID), strings.Join(ids, ", ")).Because(cause)
 }
 
 // Pending is nil, or the error CLEANUP_PENDING while something still runs that

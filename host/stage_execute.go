@@ -39,6 +39,9 @@ func (r *run) took(a answer[*abi.Result]) {
 	if a.err != nil {
 		if abi.CodeOf(a.err) == abi.CodeToolPanic {
 			r.s.h.log.Error("a tool panicked", "tool", r.canonical(), "panic", a.err.Error())
+			own := ownError(abi.AsError(a.err))
+			own.Message = "the tool " + r.canonical() + " is at fault: " + own.Message
+			a.err = own
 		}
 		if r.ctx.Err() != nil {
 			r.preempted = errors.Is(a.err, tool.ErrPreempted)

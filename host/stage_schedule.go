@@ -54,7 +54,7 @@ const settleTime = 50 * time.Millisecond
 // guard refuses what cannot run at all: nothing is asked and nothing waits.
 func (r *run) guard() {
 	s := r.s
-	s.pending.settle(settleTime)
+	s.pending.settle(context.Background(), settleTime)
 	if err := s.Pending(); err != nil && s.pending.Load() > 0 {
 		r.fail(abi.AsError(err))
 		return

@@ -40,7 +40,7 @@ func Plan(calls int, mode policy.Mode) (parallel bool) {
 // Turn starts the calls of one model turn. Results come in the order of the
 // calls, whatever the order they end in. Each call has exactly one.
 func (s *Session) Turn(ctx context.Context, calls []Call) *Turn {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(orBackground(ctx))
 	t := &Turn{done: make(chan struct{}), b: &batch{cancel: cancel}}
 	runs := make([]*run, len(calls))
 	for i, c := range calls {
@@ -52,15 +52,13 @@ func (s *Session) Turn(ctx context.Context, calls []Call) *Turn {
 	go func() { // Wait waits for it
 		defer close(t.done)
 		defer cancel(nil)
-		if !Plan(len(calls), s.Mode()) {
-			for _, r := range runs {
-				r.execute()
-			}
-			return
-		}
+		parallel := Plan(len(calls), s.Mode())
 		var wg sync.WaitGroup
 		for _, r := range runs {
 			wg.Go(r.execute)
+			if !parallel {
+				wg.Wait()
+			}
 		}
 		wg.Wait()
 	}()

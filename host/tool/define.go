@@ -66,6 +66,9 @@ func (o Options) spec(name, description string) abi.ToolSpec {
 // required), unless Options give one. FromContext(ctx) is the call's context.
 // At most one Options is taken. The error names every field that is wrong.
 func Define[In, Out any](name, description string, fn func(context.Context, In) (Out, error), opts ...Options) (Tool, error) {
+	if fn == nil {
+		return nil, noFunction(name)
+	}
 	spec, err := defineSpec[In](name, description, opts)
 	if err != nil {
 		return nil, err
@@ -84,11 +87,18 @@ func Define[In, Out any](name, description string, fn func(context.Context, In) 
 // DefineStream makes a tool from a function that can yield and decides itself
 // what model, display and data are.
 func DefineStream[In any](name, description string, fn func(context.Context, In, *Call) (*abi.Result, error), opts ...Options) (Tool, error) {
+	if fn == nil {
+		return nil, noFunction(name)
+	}
 	spec, err := defineSpec[In](name, description, opts)
 	if err != nil {
 		return nil, err
 	}
 	return &defined[In]{spec: spec, run: fn}, nil
+}
+
+func noFunction(name string) error {
+	return abi.NewError(abi.CodeDefinition, "tool %q: its function is nil", name)
 }
 
 type defined[In any] struct {
