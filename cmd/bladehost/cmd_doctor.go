@@ -48,7 +48,7 @@ type symptom struct {
 
 // examinations is the one list of what doctor looks at.
 func (a *app) examinations() []func(context.Context) []symptom {
-	return []func(context.Context) []symptom{a.examineProgram, a.examineToolchain, a.examinePlaces, a.examineEngine, a.examinePlugins}
+	return []func(context.Context) []symptom{a.examineProgram, a.examineToolchain, a.examinePlaces, a.examineConfig, a.examineEngine, a.examinePlugins}
 }
 
 func (a *app) doctor(ctx context.Context) error {
