@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"time"
 
@@ -200,12 +199,4 @@ func instanceOf(ctx context.Context) *instance {
 	}
 	i, _ := ctx.Value(instanceKey{}).(*instance)
 	return i
-}
-
-func asStop(err error) stop {
-	var s stop
-	if errors.As(err, &s) {
-		return s
-	}
-	return running
 }

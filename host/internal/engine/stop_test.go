@@ -20,18 +20,18 @@ import (
 
 // admitted is a call as the pipeline makes it: the place among the running guests
 // comes first, the deadline starts after it.
-func admitted(t testing.TB, g *Guest, limit time.Duration, cfg tool.Config) (*abi.Result, error, time.Duration) {
+func admitted(t testing.TB, g *Guest, limit time.Duration, cfg tool.Config) (*abi.Result, time.Duration, error) {
 	t.Helper()
 	adm, err := g.Admit(t.Context())
 	if err != nil {
 		t.Error(err)
-		return nil, err, 0
+		return nil, 0, err
 	}
 	defer adm.Release()
 	cfg.Admission = adm
 	from := time.Now()
 	r, err := try(t, g, limit, cfg)
-	return r, err, time.Since(from) - limit
+	return r, time.Since(from) - limit, err
 }
 
 // INT-10, WSM-08, B01: 200 endless guests at once. Each has the processor for its
@@ -46,7 +46,7 @@ func TestManyEndlessGuests(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 200 {
 		wg.Go(func() {
-			r, err, over := admitted(t, g, 20*time.Millisecond, tool.Config{})
+			r, over, err := admitted(t, g, 20*time.Millisecond, tool.Config{})
 			if r != nil || !errors.Is(err, tool.ErrPreempted) || tool.Reason(t.Context()) != abi.CancelNone {
 				t.Error(r, err)
 			}
@@ -101,7 +101,7 @@ func TestOneProcessor(t *testing.T) {
 	e := newEngine(t, Options{})
 	for _, body := range []string{`(loop $l (br $l)))`, `(loop $l (drop (call $deadline)) (br $l)))`} {
 		g := pick(t, load(t, e, watGuest(t, head+body)), emptyWorld(), "Wat")
-		r, err, over := admitted(t, g, short, tool.Config{})
+		r, over, err := admitted(t, g, short, tool.Config{})
 		judge(t, stops(), r, err)
 		if over > enough {
 			t.Errorf("it overran by %v", over)
@@ -134,7 +134,7 @@ func TestLadder(t *testing.T) {
 				e = brief
 			}
 			g := pick(t, load(t, e, watGuest(t, head+c.body)), emptyWorld(), "Wat")
-			r, err, over := admitted(t, g, short, tool.Config{})
+			r, over, err := admitted(t, g, short, tool.Config{})
 			if c.name == "is told by the deadline" && err != nil {
 				// It never asked for a reason, so it may have been stopped just before.
 				judge(t, stops(), r, err)
@@ -244,7 +244,7 @@ func TestGate(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		// The consumer reads on only when the other call is over.
-		r, err, _ := admitted(t, yields, long, tool.Config{Yield: func(_ abi.Yield, idle func() func()) error {
+		r, _, err := admitted(t, yields, long, tool.Config{Yield: func(_ abi.Yield, idle func() func()) error {
 			defer idle()()
 			asked <- struct{}{}
 			<-asked
@@ -253,9 +253,9 @@ func TestGate(t *testing.T) {
 		judge(t, ok(), r, err)
 	})
 	<-asked
-	r, err, _ := admitted(t, calls, long, tool.Config{Invoke: func(ctx context.Context, _ string, _ tool.Request) (tool.Answer, error) {
+	r, _, err := admitted(t, calls, long, tool.Config{Invoke: func(ctx context.Context, _ string, _ tool.Request) (tool.Answer, error) {
 		// The service runs a guest itself.
-		r, err, _ := admitted(t, pick(t, calls.plugin, NewWorld(World{FineClock: true}), "Wat"), long, tool.Config{})
+		r, _, err := admitted(t, pick(t, calls.plugin, NewWorld(World{FineClock: true}), "Wat"), long, tool.Config{})
 		if err != nil || r.IsError() {
 			t.Error(r, err)
 		}
