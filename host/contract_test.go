@@ -28,7 +28,7 @@ func guestTool(t testing.TB, a Attachment, name string) tool.Tool {
 
 // The conformance guest passes the suite that native tools pass.
 func TestGuestContract(t *testing.T) {
-	h := newHost(t, Options{CacheDir: t.TempDir()})
+	h := newHost(t, Options{CacheDir: guestCache(t)})
 	p := conformance(t, h)
 	echo := func(c *tool.Config) {
 		c.Invoke = func(_ context.Context, name string, r tool.Request) (tool.Answer, error) {

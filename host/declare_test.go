@@ -79,7 +79,7 @@ func TestDeclarations(t *testing.T) {
 
 // The conformance guest's tools are declared as a native tool's are.
 func TestGuestDeclarations(t *testing.T) {
-	h := newHost(t, Options{})
+	h := newHost(t, Options{CacheDir: guestCache(t)})
 	s := sessionOn(t, h, SessionOptions{Plugins: []Attachment{{Plugin: conformance(t, h)}}, Services: map[string]tool.Service{"x-echo": echoService()}})
 	var list []json.RawMessage
 	for _, d := range s.Declarations() {

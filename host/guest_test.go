@@ -350,7 +350,11 @@ func TestGuestEnginesAgree(t *testing.T) {
 		Yields []string
 	}
 	run := func(interpreter bool) []said {
-		h := newHost(t, Options{Interpreter: interpreter})
+		opt := Options{Interpreter: interpreter}
+		if !interpreter {
+			opt.CacheDir = guestCache(t)
+		}
+		h := newHost(t, opt)
 		s := sessionOn(t, h, SessionOptions{Plugins: []Attachment{{Plugin: conformance(t, h)}}, Services: map[string]tool.Service{"x-echo": echoService()}, AutoApprove: true})
 		var out []said
 		for _, c := range []struct{ tool, input string }{

@@ -72,17 +72,25 @@ func (r *run) recheck() {
 
 // middleware calls one middleware and holds it to its contract.
 func (r *run) middleware(m Middleware, rest func(json.RawMessage) *abi.Result) *abi.Result {
-	var mu sync.Mutex
-	var core *abi.Result
-	calls := 0
+	var (
+		mu    sync.Mutex
+		core  *abi.Result
+		calls int
+		over  bool
+		ran   = make(chan struct{})
+	)
 	next := func(input json.RawMessage) *abi.Result {
 		mu.Lock()
 		calls++
-		first := calls == 1
+		late, first := over, calls == 1
 		mu.Unlock()
-		if !first {
+		switch {
+		case late:
+			return abi.Failure(abi.NewError(abi.CodeMiddleware, "a middleware called next after it had returned"))
+		case !first:
 			return abi.Failure(abi.NewError(abi.CodeMiddleware, "a middleware called next twice"))
 		}
+		defer close(ran)
 		res := rest(input)
 		mu.Lock()
 		core = res
@@ -92,8 +100,17 @@ func (r *run) middleware(m Middleware, rest func(json.RawMessage) *abi.Result) *
 	c := MiddlewareCall{ToolCallID: r.call.ID, ToolName: r.canonical(), Input: cloneRaw(r.input), Behavior: r.behavior}
 	out, err := guarded(func() (*abi.Result, error) { return m(r.ctx, c, next) })
 	mu.Lock()
+	over = true
+	early := calls > 0 && core == nil
+	mu.Unlock()
+	if early { // what it began in a goroutine is waited for, and counts
+		<-ran
+	}
+	mu.Lock()
 	defer mu.Unlock()
 	switch {
+	case early:
+		return core
 	case calls > 1:
 		return abi.Failure(abi.NewError(abi.CodeMiddleware, "a middleware called next twice"))
 	case core != nil && core.IsError() && (err != nil || out == nil || !out.IsError() || (core.Error.Type == abi.TypeTimeout && out.Error.Type != abi.TypeTimeout)):

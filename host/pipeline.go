@@ -20,6 +20,9 @@ type run struct {
 	call Call
 	b    *batch
 
+	// refused is why the session did not take the call in, or nil.
+	refused *abi.Error
+
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	interrupt abi.InterruptBehavior
@@ -119,6 +122,7 @@ var (
 	}
 )
 
+// newRun takes a call in; execute must follow.
 func (s *Session) newRun(ctx context.Context, c Call, b *batch) *run {
 	if c.ID == "" {
 		c.ID = newID("call")
@@ -129,6 +133,7 @@ func (s *Session) newRun(ctx context.Context, c Call, b *batch) *run {
 		r.saying = make(chan struct{}, 1)
 	}
 	r.x = &Execution{id: c.ID, cancel: r.cancel, queue: newYieldQueue(), done: make(chan struct{})}
+	r.refused = s.enter(r)
 	return r
 }
 
@@ -145,8 +150,8 @@ func CallID(ctx context.Context) string {
 func (r *run) execute() {
 	defer close(r.x.done)
 	defer r.cancel(nil)
-	if e := r.s.enter(r); e != nil {
-		r.fail(e)
+	if r.refused != nil {
+		r.fail(r.refused)
 		r.stamp()
 		r.finish(r.result, nil)
 		return

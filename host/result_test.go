@@ -404,6 +404,30 @@ func TestMiddlewareResults(t *testing.T) {
 	if r := run(func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { return abi.Success(in(`NaN`)), nil }); r.Error == nil || r.Error.Code != abi.CodeMiddleware {
 		t.Errorf("an answer that is no JSON: %+v", r)
 	}
+	// One that returns before the rest of the call ended gets its result; one that begins the
+	// rest after it had returned gets nowhere.
+	r := run(func(_ context.Context, _ MiddlewareCall, next Next) (*abi.Result, error) {
+		begun := make(chan struct{})
+		go func() { close(begun); next(nil) }()
+		<-begun
+		time.Sleep(time.Millisecond)
+		return abi.Text("early"), nil
+	})
+	if r.ModelText() != "core" && r.ModelText() != "early" {
+		t.Errorf("%s", r.Model)
+	}
+	late := make(chan *abi.Result, 1)
+	wait := make(chan struct{})
+	if r := run(func(_ context.Context, _ MiddlewareCall, next Next) (*abi.Result, error) {
+		go func() { <-wait; late <- next(nil) }()
+		return abi.Text("mine"), nil
+	}); r.ModelText() != "mine" {
+		t.Errorf("%s", r.Model)
+	}
+	close(wait)
+	if r := <-late; r.Error == nil || r.Error.Code != abi.CodeMiddleware {
+		t.Errorf("a late next: %+v", r)
+	}
 	cached := abi.Text("cached")
 	s := session(t, SessionOptions{Middleware: []Middleware{func(context.Context, MiddlewareCall, Next) (*abi.Result, error) { return cached, nil }}}, giving(abi.Text("core"), 0))
 	var wg sync.WaitGroup

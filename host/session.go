@@ -43,7 +43,6 @@ type Session struct {
 	active  map[*run]struct{}
 	ids     map[string]bool
 	closed  bool
-	idle    chan struct{}
 	ended   sync.Once
 }
 

@@ -20,9 +20,6 @@ func (s *Session) enter(r *run) *abi.Error {
 		return abi.NewError(abi.CodeDuplicateCall, "the session knows a call with the id %q already", clip(r.call.ID))
 	}
 	s.ids[r.call.ID] = true
-	if len(s.active) == 0 {
-		s.idle = make(chan struct{})
-	}
 	s.active[r] = struct{}{}
 	return nil
 }
@@ -31,31 +28,28 @@ func (s *Session) exit(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.active, r)
-	if len(s.active) == 0 {
-		close(s.idle)
-	}
 }
 
-// cancelActive cancels the active calls that match and returns a channel that is
-// closed when no call is active, or nil when none is now.
-func (s *Session) cancelActive(match func(*run) bool, cause *tool.CancelError) <-chan struct{} {
+// cancelActive cancels the active calls that match and returns all that are active
+// now: calls that come later are not waited for.
+func (s *Session) cancelActive(match func(*run) bool, cause *tool.CancelError) []*run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.active) == 0 {
-		return nil
-	}
+	list := make([]*run, 0, len(s.active))
 	for r := range s.active {
+		list = append(list, r)
 		if match(r) {
 			r.cancel(cause)
 		}
 	}
-	return s.idle
+	return list
 }
 
 func all(*run) bool { return true }
 
-// Abort cancels all active calls, whatever their interrupt behaviour, and waits
-// until they ended or their clean-up is pending. The session goes on.
+// Abort cancels all calls that were started, whatever their interrupt behaviour,
+// and waits until they ended or their clean-up is pending. The session goes on:
+// calls that come later are neither cancelled nor waited for.
 func (s *Session) Abort(ctx context.Context, why string) error {
 	return waitFor(ctx, s.cancelActive(all, &tool.CancelError{Reason: abi.CancelRequest, Detail: why}))
 }
@@ -72,7 +66,8 @@ func (s *Session) Cancel(id, why string) bool {
 }
 
 // Steer applies an input of priority now: calls with interrupt behaviour cancel
-// are cancelled, the others end first. Then input_applied is published.
+// and calls that were not dispatched yet are cancelled, the others end first. Then
+// input_applied is published.
 func (s *Session) Steer(ctx context.Context, inputID string) error {
 	if inputID == "" {
 		return abi.NewError(abi.CodeRequest, "an input that interrupts needs an id")
@@ -86,17 +81,16 @@ func (s *Session) Steer(ctx context.Context, inputID string) error {
 	return nil
 }
 
-func waitFor(ctx context.Context, done <-chan struct{}) error {
-	if done == nil {
-		return nil
-	}
+func waitFor(ctx context.Context, list []*run) error {
 	ctx = orBackground(ctx)
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for _, r := range list {
+		select {
+		case <-r.x.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
+	return nil
 }
 
 // EndTurn drops what effects changed for the turn only.

@@ -547,3 +547,103 @@ func TestExpiryAndEndTogether(t *testing.T) {
 		}
 	})
 }
+
+// INT-04 INT-06: an abort waits for the calls that were there, not for those that come while it
+// waits, and reaches a call that was started a moment ago.
+func TestAbortWaitsForItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := session(t, yolo, fakeTool("Cleans", runs(func(ctx context.Context, _ *tool.Call) (*abi.Result, error) {
+			<-ctx.Done()
+			time.Sleep(2 * time.Second)
+			return nil, context.Cause(ctx)
+		})), fakeTool("Later", runs(func(ctx context.Context, _ *tool.Call) (*abi.Result, error) {
+			select {
+			case <-time.After(5 * time.Minute):
+				return abi.Text("ok"), nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		})))
+		first := s.Start(t.Context(), Call{Tool: "Cleans"})
+		synctest.Wait()
+		later := make(chan *Execution, 1)
+		go func() {
+			time.Sleep(time.Second)
+			later <- s.Start(t.Context(), Call{Tool: "Later"})
+		}()
+		begun := time.Now()
+		if err := s.Abort(t.Context(), "enough"); err != nil || time.Since(begun) != 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		<-first.Done()
+		r, err := (<-later).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantOK(t, r)
+		for range 100 {
+			x := s.Start(t.Context(), Call{ID: "", Tool: "Later"})
+			if err := s.Abort(t.Context(), "at once"); err != nil {
+				t.Fatal(err)
+			}
+			r, _ := x.Result()
+			wantCode(t, r, abi.CodeAborted, abi.TypeExecution)
+		}
+	})
+}
+
+// LIF-11 INT-04 PLN-01: what was never dispatched when a turn is aborted or steered ends in a
+// result of its own and is not recorded; it does not run.
+func TestUndispatchedCalls(t *testing.T) {
+	for _, steer := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var rec recorder
+			led := &ledger{rec: &recorder{}}
+			s := session(t, SessionOptions{Mode: policy.ModePlan, Lifecycle: led, Events: rec.event}, fakeTool("T", readOnly, runs(func(ctx context.Context, _ *tool.Call) (*abi.Result, error) {
+				select {
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				case <-time.After(time.Second):
+					return abi.Text("ok"), nil
+				}
+			})))
+			turn := s.Turn(t.Context(), []Call{{ID: "a", Tool: "T"}, {ID: "b", Tool: "T"}, {ID: "c", Tool: "T"}})
+			synctest.Wait()
+			var err error
+			want := []abi.Code{abi.CodeAborted, abi.CodeAborted, abi.CodeAborted}
+			if steer { // a blocks, so it ends first
+				want = []abi.Code{"", abi.CodeSteering, abi.CodeSteering}
+				err = s.Steer(t.Context(), "input")
+			} else {
+				err = s.Abort(t.Context(), "enough")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range turn.Wait() {
+				code := abi.Code("")
+				if o.Result.Error != nil {
+					code = o.Result.Error.Code
+				}
+				if code != want[i] {
+					t.Errorf("%s ended with %q, want %q", o.ID, code, want[i])
+				}
+			}
+			if len(led.scheduled) != 1 || len(led.settled) != 1 {
+				t.Errorf("scheduled %v, settled %v", led.scheduled, led.settled)
+			}
+			uses, results := 0, 0
+			for _, e := range rec.seen() {
+				switch e.Type {
+				case EventToolUse:
+					uses++
+				case EventToolResult:
+					results++
+				}
+			}
+			if uses != 3 || results != 3 {
+				t.Errorf("%d tool_use, %d tool_result", uses, results)
+			}
+		})
+	}
+}

@@ -27,6 +27,9 @@ func adder(t testing.TB) tool.Tool {
 
 func newHost(t testing.TB, opt Options) *Host {
 	t.Helper()
+	if opt.CacheDir == "" && !opt.Interpreter {
+		opt.CacheDir = guestCache(t) // each test would compile the same guests anew
+	}
 	h, err := New(opt)
 	if err != nil {
 		t.Fatal(err)

@@ -72,6 +72,9 @@ func (r *run) parse() {
 			r.s.h.log.Info("the arguments were repaired", "repair", rep.Name, "call", c.ID)
 		}
 	}
+	if r.stopped() { // it was never dispatched, so it is not recorded
+		return
+	}
 	r.scheduled = true
 	c.Step = cutUTF16(c.Step, abi.MaxStep)
 	r.behavior = tool.Behavior{Kind: abi.KindExecute, SideEffect: abi.SideEffectNonIdempotent, Interrupt: abi.InterruptCancel}
