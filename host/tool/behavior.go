@@ -194,8 +194,8 @@ func Pointer(doc any, ptr string) (any, bool) {
 			}
 			doc = x
 		case []any:
-			i, err := strconv.Atoi(part)
-			if err != nil || i < 0 || i >= len(v) || (part != "0" && part[0] == '0') {
+			i, err := strconv.ParseUint(part, 10, 31) // digits only: no sign
+			if err != nil || i >= uint64(len(v)) || (part != "0" && part[0] == '0') {
 				return nil, false
 			}
 			doc = v[i]
