@@ -189,6 +189,27 @@ func TestGuestMounts(t *testing.T) {
 	wantOK(t, do(t, s, Call{Tool: "JudgedFiles", Input: mustJSON(map[string]string{"op": "read", "where": ro + "/a.txt"})}))
 }
 
+// QUE-12: a guest's relative path is locked where the guest opens it, also where the session
+// has no folder.
+func TestGuestLocksWhereItWorks(t *testing.T) {
+	mine := t.TempDir()
+	if err := os.WriteFile(filepath.Join(mine, "a.txt"), []byte(mine), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, Options{LockWait: 50 * time.Millisecond})
+	s := sessionOn(t, h, SessionOptions{Mode: policy.ModeYolo, Plugins: []Attachment{{Plugin: odd(t, h, tool.TrustWorkspace), Grants: Grants{Folders: []*capfs.Grant{folder(t, mine, false)}}}}})
+	call := Call{Tool: "JudgedFiles", Input: in(`{"op":"read","where":"a.txt"}`)}
+	if got := into[string](t, do(t, s, call)); got != mine {
+		t.Fatalf("it reads in %s", got)
+	}
+	release, err := h.locks.acquire(t.Context(), []string{canonicalPath(filepath.Join(mine, "a.txt"), "")}, true, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	wantCode(t, do(t, s, call), abi.CodeLockTimeout, abi.TypeExecution)
+}
+
 // SRV-06: a service that the manifest asks for and nobody granted is not granted,
 // one that it does not ask for not declared, and settings come from the user.
 func TestGuestAsksForServices(t *testing.T) {

@@ -63,13 +63,24 @@ func (r *run) lockPaths() []string {
 		if !ok || s == "" {
 			continue
 		}
-		out = append(out, canonicalPath(s, r.snap.Cwd))
+		out = append(out, canonicalPath(s, r.cwd()))
 		if r.entry.spec.LockPaths == nil {
 			break
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// cwd is where the relative paths of the call start: for a guest in its own
+// folders.
+func (r *run) cwd() string {
+	if g := r.entry.guest; g != nil {
+		if dir := g.grants.cwd(r.snap.Cwd); dir != "" {
+			return dir
+		}
+	}
+	return r.snap.Cwd
 }
 
 // canonicalPath is a path after links, as far as it exists: two spellings of one

@@ -73,12 +73,9 @@ func (r *run) judgePaths() {
 	if len(r.paths) == 0 {
 		return
 	}
-	p := policy.Paths{Roots: slices.Clone(r.snap.Roots), Cwd: r.snap.Cwd}
+	p := policy.Paths{Roots: slices.Clone(r.snap.Roots), Cwd: r.cwd()}
 	if g := r.entry.guest; g != nil {
 		p.Roots = append(p.Roots, g.grants.roots()...)
-		if dir := g.grants.cwd(p.Cwd); dir != "" {
-			p.Cwd = dir
-		}
 	}
 	rules := r.allRules()
 	explicit := len(rules.Allow) > 0 && rules.Explicit(r.signature())

@@ -338,7 +338,7 @@ func plugin() pdk.Plugin {
 	leased := spec("Lease")
 	leased.RequiresRuntime = true
 	judged := fileSpec
-	judged.Name, judged.PathParams = "JudgedFiles", []string{"/where"}
+	judged.Name, judged.PathParams, judged.LockPaths = "JudgedFiles", []string{"/where"}, []string{"/where"}
 	return pdk.Plugin{
 		Name: "blade-tool-odd", Version: "1.0.0", Description: "Tries what a guest may not do.",
 		Capabilities: abi.Capabilities{
