@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bladehost/bladehost/abi"
@@ -26,7 +28,7 @@ func (a *app) buildFolder(ctx context.Context, h *host.Host, dir string) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	return addManifest(ctx, h, dir, b)
+	return addManifest(ctx, h, dir, b, nameVersion{})
 }
 
 // compileFolder compiles a Go plugin's folder to a module without a manifest.
@@ -72,9 +74,20 @@ func (a *app) buildEnvironment() []string {
 	return env
 }
 
+// nameVersion is what a plugin made for another host does not know of itself.
+type nameVersion struct{ name, version string }
+
 // addManifest asks the module of ref for its manifest and puts it into the section.
-func addManifest(ctx context.Context, h *host.Host, ref string, module []byte) ([]byte, error) {
-	raw, err := h.Describe(ctx, module)
+func addManifest(ctx context.Context, h *host.Host, ref string, module []byte, nv nameVersion) ([]byte, error) {
+	info, err := host.Inspect(module)
+	if err != nil {
+		return nil, about(ref, err)
+	}
+	describe := func() (json.RawMessage, error) { return h.Describe(ctx, module) }
+	if nv != (nameVersion{}) || slices.ContainsFunc(info.Imports, func(i string) bool { return strings.HasPrefix(i, "extism:") }) {
+		describe = func() (json.RawMessage, error) { return h.DescribeExtism(ctx, module, nv.name, nv.version) }
+	}
+	raw, err := describe()
 	if err != nil {
 		return nil, about(ref, err)
 	}
