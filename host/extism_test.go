@@ -29,7 +29,7 @@ func extismFile(t *testing.T, name string) []byte {
 // through the same session as any other.
 func TestExtismSession(t *testing.T) {
 	h := newHost(t, Options{CacheDir: t.TempDir()})
-	module, err := WithManifest(guesttest.Go(t, "../testdata/extism/guest", "."), extismFile(t, "guest/manifest.json"))
+	module, err := WithManifest(guesttest.Go(t, "../testdata/extism", "./guest"), extismFile(t, "guest/manifest.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

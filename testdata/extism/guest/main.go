@@ -1,7 +1,7 @@
 // Command guest is a plugin of bladehost's contract on Extism's memory model,
 // built with Extism's own kit. Its tools are good, bad and hostile.
 //
-//	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o guest.wasm .
+//	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o guest.wasm ./guest
 package main
 
 import (
@@ -98,8 +98,12 @@ func yield(v any) uint64 {
 
 // yields sends what it is told, and answers with the codes.
 func yields(in map[string]any) (any, error) {
+	list, ok := in["yields"].([]any)
+	if !ok {
+		return nil, fmt.Errorf("yields is missing")
+	}
 	codes := []uint64{}
-	for _, y := range in["yields"].([]any) {
+	for _, y := range list {
 		codes = append(codes, yield(y))
 	}
 	return codes, nil

@@ -89,6 +89,9 @@ func (e *Engine) drop(p *Plugin) {
 type gate chan struct{}
 
 func (g gate) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case g <- struct{}{}:
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/bladehost/bladehost/host/internal/engine"
 	"github.com/bladehost/bladehost/host/internal/guesttest"
 	"github.com/bladehost/bladehost/host/tool"
+	"github.com/bladehost/bladehost/host/tool/tooltest"
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +55,7 @@ var sharedModule []byte
 
 func guest(t *testing.T) *bench {
 	t.Helper()
-	sharedModule = guesttest.Go(t, filepath.Join(top, "guest"), ".")
+	sharedModule = guesttest.Go(t, top, "./guest")
 	b, err := shared()
 	if err != nil {
 		t.Fatal(err)
@@ -334,4 +335,25 @@ func TestLog(t *testing.T) {
 	}
 	t.Setenv(outputVariable, "1")
 	wantCode(t, b.do(t, "Log", `{}`), abi.CodeInstantiation)
+}
+
+// Tools of Extism plugins pass the suite that native tools pass.
+func TestContract(t *testing.T) {
+	b := guest(t)
+	third := load(t, Options{}, file(t, "mcp2.wasm"), "blade-tool-time", "1.0.0")
+	for _, c := range []struct {
+		b    *bench
+		name string
+		c    tooltest.Case
+	}{
+		{b, "Echo", tooltest.Case{Input: json.RawMessage(`{"a":[1,"é"]}`)}},
+		{b, "Fail", tooltest.Case{Input: json.RawMessage(`{}`), Fails: true}},
+		{b, "Yield", tooltest.Case{Input: json.RawMessage(`{"yields":[{"kind":"progress"},{"kind":"message","content":{"summary":"s"}}]}`), Bad: []json.RawMessage{json.RawMessage(`{}`)}}},
+		{third, "time", tooltest.Case{Input: json.RawMessage(`{"name":"x"}`), Bad: []json.RawMessage{json.RawMessage(`{"name":1}`)}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.c.New = func(testing.TB) tool.Tool { return c.b.tools[c.name] }
+			tooltest.Run(t, c.c)
+		})
+	}
 }

@@ -78,7 +78,9 @@ func hostFunctions(info *wasm.Info) []sdk.HostFunction {
 func hostFunction(module, name string, t wasm.FuncType, f function) sdk.HostFunction {
 	h := sdk.NewHostFunctionWithStack(name, func(ctx context.Context, p *sdk.CurrentPlugin, stack []uint64) {
 		r, _ := ctx.Value(runKey{}).(*run)
-		r.function, r.plugin = name, p
+		if r.function, r.plugin = name, p; r.meter.calls == 0 {
+			r.own(ctx)
+		}
 		r.tick()
 		f(r, stack)
 	}, types(t.Params), types(t.Results))

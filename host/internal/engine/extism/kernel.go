@@ -1,9 +1,11 @@
 package extism
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 
+	sdk "github.com/extism/go-sdk"
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/bladehost/bladehost/abi"
@@ -18,6 +20,13 @@ func (r *run) shared() api.Memory {
 		r.kernel = r.plugin.Memory()
 	}
 	return r.kernel
+}
+
+// own gives the guest the block that the SDK made for the input.
+func (r *run) own(ctx context.Context) {
+	if offset, ok := ctx.Value(sdk.InputOffsetKey("inputOffset")).(uint64); ok && len(r.input) > 0 {
+		r.blocks.add(block{offset, uint64(len(r.input))})
+	}
 }
 
 func (r *run) alloc(stack []uint64) { stack[0] = r.allocate(stack[0]) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/internal/engine"
+	"github.com/bladehost/bladehost/host/internal/guesttest"
 )
 
 // Plugins for other hosts, in both styles.
@@ -114,4 +115,43 @@ func TestResultOf(t *testing.T) {
 			t.Errorf("%s: %s %s %+v", c.out, r.Model, r.Data, r.Error)
 		}
 	}
+}
+
+// A plugin as people write them for other hosts, with Extism's Go kit.
+func TestMCPInGo(t *testing.T) {
+	b := load(t, Options{Interpreter: true}, guesttest.Go(t, top, "./mcp"), "blade-tool-letters", "1.0.0")
+	if s := b.tools["upper"].Spec(); s.DisplayName != "Upper case" || string(s.Parameters) != `{"properties":{"text":{"type":"string"}},"required":["text"],"type":"object"}` {
+		t.Errorf("%+v %s", s, s.Parameters)
+	}
+	if s := b.tools["image"].Spec(); string(s.Parameters) != `{"type":"object"}` {
+		t.Errorf("%s", s.Parameters)
+	}
+	for _, c := range []struct{ tool, input, model, data, fail string }{
+		{"upper", `{"text":"é"}`, `"É"`, `{"content":[{"type":"text","text":"É"}]}`, ""},
+		{"count", `{"text":"abc"}`, `"3 letters"`, `{"letters":3}`, ""},
+		{"image", `{}`, `[{"type":"image","data":"eA==","mimeType":"image/png"}]`, `{"content":[{"type":"image","data":"eA==","mimeType":"image/png"}]}`, ""},
+		{"refuse", `{}`, "", "", "that cannot be done"},
+		{"break", `{}`, "", "", "there is no tool break"},
+	} {
+		r := b.do(t, c.tool, c.input)
+		if c.fail != "" {
+			if r.Error == nil || r.Error.Message != c.fail || r.Error.Type != abi.TypeExecution {
+				t.Errorf("%s: %+v", c.tool, r.Error)
+			}
+			continue
+		}
+		if r.IsError() || string(r.Model) != c.model || string(r.Data) != c.data {
+			t.Errorf("%s: %s %s %+v", c.tool, r.Model, r.Data, r.Error)
+		}
+	}
+}
+
+// Without machine code it is slower and the same.
+func TestInterpreter(t *testing.T) {
+	b := load(t, Options{Interpreter: true}, file(t, "mcp2.wasm"), "blade-tool-time", "1.0.0")
+	if r := b.do(t, "time", `{"name":"x"}`); r.IsError() {
+		t.Errorf("%+v", r.Error)
+	}
+	hostile := load(t, Options{Interpreter: true}, file(t, "hostile.wasm"), "", "")
+	wantCode(t, hostile.do(t, "B", `{}`), abi.CodeGuestStack)
 }

@@ -171,6 +171,9 @@ func (r *run) invoke(c *compiled, w *engine.World, export string, input []byte) 
 			e = abi.NewError(abi.CodeGuestTrap, "the tool crashed: %s", clip(firstLine(fmt.Sprint(v))))
 		}
 	}()
+	if r.ctx.Err() != nil {
+		return nil, nil, nil, context.Cause(r.ctx) // nothing of it has run
+	}
 	if _, set := os.LookupEnv(outputVariable); set {
 		return nil, nil, abi.NewError(abi.CodeInstantiation, "the environment variable %s is set, which lets plugins write into this program's output; unset it", outputVariable), nil
 	}

@@ -1,5 +1,0 @@
-module github.com/bladehost/bladehost/testdata/extism/guest
-
-go 1.26
-
-require github.com/extism/go-pdk v1.1.3
