@@ -79,17 +79,35 @@ type Event struct {
 	Notice bool `json:"-"`
 }
 
-// MarshalJSON writes the members of the event's type; the name of a tool event is
-// one of them even where the model gave none.
+// MarshalJSON writes the members of the event's type; those it must have are there
+// even where they are empty.
 func (e Event) MarshalJSON() ([]byte, error) {
 	type plain Event
-	if _, tooled := eventFields[e.Type]["name"]; !tooled || e.Name != "" {
-		return abi.Marshal(plain(e))
+	fields, empty := eventFields[e.Type], false
+	text := func(key, v string) *string {
+		required := fields[key].required
+		empty = empty || required && v == ""
+		if required || v != "" {
+			return &v
+		}
+		return nil
 	}
-	return abi.Marshal(struct {
+	full := struct {
 		plain
-		Name string `json:"name"`
-	}{plain: plain(e)})
+		ID        *string `json:"id,omitempty"`
+		Name      *string `json:"name,omitempty"`
+		InputID   *string `json:"inputId,omitempty"`
+		RequestID *string `json:"requestId,omitempty"`
+		Subtype   *string `json:"subtype,omitempty"`
+		Message   *string `json:"message,omitempty"`
+	}{
+		plain(e), text("id", e.ID), text("name", e.Name), text("inputId", e.InputID), text("requestId", e.RequestID),
+		text("subtype", e.Subtype), text("message", e.Message),
+	}
+	if empty {
+		return abi.Marshal(full)
+	}
+	return abi.Marshal(plain(e)) // in the order of the type
 }
 
 // own is a copy that shares nothing that can be changed, but for what is behind

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -276,4 +277,33 @@ func TestEventsAreCopies(t *testing.T) {
 	if s.Snapshot().Context.Metadata["k"] == nil {
 		t.Error("the context patch was changed")
 	}
+}
+
+// EVT-05: nothing crashes the strict decoder, and what it takes it takes again, as the same, once
+// it was written anew.
+func FuzzDecodeEvent(f *testing.F) {
+	for _, text := range append(slices.Clone(examples), extendedExample, `{}`, `null`, `{"type":"tool_result","sessionId":"s","id":"","name":"","output":null,"isError":false}`) {
+		f.Add([]byte(text), false)
+		f.Add([]byte(text), true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, extended bool) {
+		e, err := DecodeEvent(b, extended)
+		if err != nil {
+			if e != nil {
+				t.Errorf("an event beside the error %v", err)
+			}
+			return
+		}
+		written, err := abi.Marshal(e)
+		if err != nil {
+			t.Fatalf("%s was taken and cannot be written: %v", b, err)
+		}
+		again, err := DecodeEvent(written, extended)
+		if err != nil {
+			t.Fatalf("%s was taken, but not %s: %v", b, written, err)
+		}
+		if twice, err := abi.Marshal(again); err != nil || !bytes.Equal(written, twice) {
+			t.Errorf("%s became %s, then %s", b, written, twice)
+		}
+	})
 }
