@@ -133,3 +133,45 @@ func benchCall(b testing.TB, ctx context.Context, g *Guest, input json.RawMessag
 		b.Fatal(r, err)
 	}
 }
+
+// BenchmarkLoad is what a process pays before the first answer, with the machine
+// code in the cache.
+func BenchmarkLoad(b *testing.B) {
+	for lang, module := range benchGuests(b) {
+		b.Run(lang, func(b *testing.B) {
+			dir := filepath.Join(b.TempDir(), "cache")
+			input := benchInput(1 << 10)
+			once := func() {
+				e := newEngine(b, Options{CacheDir: dir})
+				benchCall(b, b.Context(), pick(b, load(b, e, module), emptyWorld(), "Greet"), input)
+				if err := e.Close(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			once()
+			b.ReportAllocs()
+			for b.Loop() {
+				once()
+			}
+		})
+	}
+}
+
+// BenchmarkHostFunctions is what a guest's way to the host and back costs: the
+// difference of many and few of them, by call.
+func BenchmarkHostFunctions(b *testing.B) {
+	e := newEngine(b, Options{})
+	p := load(b, e, cGuest(b, "tool.wasm"))
+	for _, name := range []string{"Log", "Yield", "Call"} {
+		b.Run(name, func(b *testing.B) {
+			g := pick(b, p, emptyWorld(), name)
+			for b.Loop() {
+				r, err := g.Execute(b.Context(), tool.NewCall(benchConfig(json.RawMessage(`{"n":1000}`), nil)))
+				if err != nil || r.IsError() {
+					b.Fatal(r, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/host-call")
+		})
+	}
+}

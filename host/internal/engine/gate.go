@@ -1,6 +1,9 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // gate bounds the guests that run machine code at once. A deadline is only as
 // good as their number: 200 endless guests on 2 cores overran 300 ms by 2.9 s.
@@ -26,31 +29,55 @@ func (g *gate) enter(ctx context.Context) error {
 
 func (g *gate) leave() { <-g.slots }
 
-// place is one call's place in the gate. It belongs to the call's goroutine.
+// place is one call's place in the gate. The pipeline may release it while the
+// guest is still in a host function that does not return; then it is nobody's.
 type place struct {
-	g    *gate
-	held bool
+	g  *gate
+	mu sync.Mutex
+	// held says that the gate counts it, over that it was released for good.
+	held, over bool
 }
 
 // pause gives the place back and returns what takes it again. When ctx has
 // ended the guest goes on without one: it is about to stop, and its clean-up
 // must not wait behind other guests.
 func (p *place) pause(ctx context.Context) func() {
-	if p == nil || !p.held {
+	if p == nil || !p.give(false) {
 		return func() {}
 	}
-	p.held = false
-	p.g.leave()
 	return func() {
 		if p.g.enter(ctx) == nil {
-			p.held = true
+			p.take()
 		}
 	}
 }
 
-func (p *place) release() {
-	if p != nil && p.held {
-		p.held = false
+// give gives the place back, for good or not, and says whether it was held.
+func (p *place) give(over bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = p.over || over
+	if !p.held {
+		return false
+	}
+	p.held = false
+	p.g.leave()
+	return true
+}
+
+// take keeps a place that the gate has just given.
+func (p *place) take() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
 		p.g.leave()
+		return
+	}
+	p.held = true
+}
+
+func (p *place) release() {
+	if p != nil {
+		p.give(true)
 	}
 }

@@ -78,7 +78,7 @@ func (g *Guest) Admit(ctx context.Context) (tool.Admission, error) {
 	if err := g.plugin.e.gate.enter(ctx); err != nil {
 		return nil, err
 	}
-	return &admission{place{g: g.plugin.e.gate, held: true}}, nil
+	return &admission{place: place{g: g.plugin.e.gate, held: true}}, nil
 }
 
 // admission is a place that the pipeline releases when the call is over.

@@ -195,7 +195,7 @@ type mappedMemory struct {
 const (
 	// hotPages is how many written pages an instance keeps, so that the next call
 	// takes no page fault on them.
-	hotPages = 1024
+	hotPages = 2048
 	// relearn is after how many resets an instance with more than fewPages forgets
 	// which pages are hot: a single large call must not burden all later ones.
 	relearn, fewPages = 32, 64

@@ -266,6 +266,40 @@ func TestGate(t *testing.T) {
 	wg.Wait()
 }
 
+// CLN-05: a place that the pipeline releases while its guest is stuck in a host
+// function is not taken again when the function returns after all.
+func TestReleasedWhileStuck(t *testing.T) {
+	e := newEngine(t, Options{Running: 1})
+	g := pick(t, load(t, e, watGuest(t, head+`(drop (call $call (i32.const 39) (i32.const 11) (i32.const 0) (i32.const 0))) `+isNull+`)`)), emptyWorld(), "Wat")
+	for _, ended := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		adm, err := g.Admit(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stuck, free := make(chan struct{}), make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, _ = g.Execute(ctx, tool.NewCall(tool.Config{Admission: adm, Invoke: func(context.Context, string, tool.Request) (tool.Answer, error) {
+				close(stuck)
+				<-free
+				return tool.Answer{}, nil
+			}}))
+		})
+		<-stuck
+		if ended {
+			cancel()
+		}
+		adm.Release()
+		close(free)
+		wg.Wait()
+		cancel()
+		if n := len(e.gate.slots); n != 0 {
+			t.Fatalf("%d places are taken", n)
+		}
+	}
+}
+
 // Closing a plugin stops its calls; what they use is freed when they are gone.
 func TestCloseWhileRunning(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
