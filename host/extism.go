@@ -74,6 +74,9 @@ func checkModule(m *engine.Module) error {
 // one of bladehost's contract; and for one that has a manifest section already,
 // empty means what stands there.
 func (h *Host) DescribeExtism(ctx context.Context, module []byte, name, version string) (json.RawMessage, error) {
+	if err := h.made(); err != nil {
+		return nil, err
+	}
 	m, err := engine.Read(module)
 	if err != nil {
 		return nil, err
