@@ -201,6 +201,35 @@ func TestCachePrivate(t *testing.T) {
 	}
 }
 
+// A cache that cannot be written to costs time and nothing else.
+func TestCacheNotWritable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("nothing is forbidden to root")
+	}
+	dir := filepath.Join(t.TempDir(), "cache")
+	e := newEngine(t, Options{CacheDir: dir})
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	r, err := try(t, pick(t, load(t, e, watGuest(t, head+isNull+`)`)), emptyWorld(), "Wat"), long, tool.Config{})
+	judge(t, ok(), r, err)
+}
+
+// So does one that is gone.
+func TestCacheGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	e := newEngine(t, Options{CacheDir: dir})
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // nor can it be made
+		t.Fatal(err)
+	}
+	r, err := try(t, pick(t, load(t, e, watGuest(t, head+isNull+`)`)), emptyWorld(), "Wat"), long, tool.Config{})
+	judge(t, ok(), r, err)
+}
+
 // child is a process of this binary.
 func child(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()

@@ -66,6 +66,11 @@ func (p *Plugin) compileNow(ctx context.Context) (*compiled, error) {
 	if dir := p.e.dir; dir != nil {
 		return p.compileIn(ctx, dir)
 	}
+	return p.compileApart(ctx)
+}
+
+// compileApart compiles without the cache.
+func (p *Plugin) compileApart(ctx context.Context) (*compiled, error) {
 	m, err := p.rewrite()
 	if err != nil {
 		return nil, err
@@ -126,15 +131,27 @@ func (p *Plugin) compileIn(ctx context.Context, dir *cacheDir) (*compiled, error
 		return c, err
 	}
 	unlock, err := dir.lock(ctx, key)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, err
+	case err != nil:
+		p.e.log.Warn("the cache of compiled modules cannot be used", "why", err)
+		return p.compileApart(ctx)
 	}
 	defer unlock()
 	if c, err := load(); err == nil || ctx.Err() != nil {
 		return c, err
 	}
+	return p.compileNew(ctx, dir, key)
+}
+
+// compileNew makes the entry. A cache that cannot be written to, because the disk
+// is full for example, costs time later and nothing else.
+func (p *Plugin) compileNew(ctx context.Context, dir *cacheDir, key string) (*compiled, error) {
 	var c *compiled
-	err = dir.make(key, func(entry string) ([]byte, error) {
+	tried := false
+	err := dir.make(key, func(entry string) ([]byte, error) {
+		tried = true
 		m, err := p.rewrite()
 		if err != nil {
 			return nil, err
@@ -146,7 +163,14 @@ func (p *Plugin) compileIn(ctx context.Context, dir *cacheDir) (*compiled, error
 		c, err = p.fill(ctx, m, entry)
 		return stored, err
 	})
-	return c, err
+	if err == nil || tried && c == nil {
+		return c, err
+	}
+	p.e.log.Warn("a compiled module cannot be kept", "why", err)
+	if c != nil {
+		return c, nil
+	}
+	return p.compileApart(ctx)
 }
 
 func (p *Plugin) buildIn(ctx context.Context, m *wasm.Module, entry string) (*compiled, error) {

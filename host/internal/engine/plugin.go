@@ -231,7 +231,6 @@ func (p *Plugin) forget(pl *pool) bool {
 // Close frees the plugin; calls that still run are stopped. When ctx ends before
 // they are, what they use is freed as soon as they are.
 func (p *Plugin) Close(ctx context.Context) error {
-	p.e.drop(p)
 	if p.closing.CompareAndSwap(false, true) {
 		close(p.closed)
 	}
@@ -254,6 +253,7 @@ func (p *Plugin) Close(ctx context.Context) error {
 func (p *Plugin) free() {
 	p.freeing.Do(func() {
 		defer close(p.freed)
+		p.e.drop(p)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, pl := range p.pools {

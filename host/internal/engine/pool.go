@@ -60,7 +60,8 @@ type shard struct {
 
 func newPool(p *Plugin, c *compiled, w *World) *pool {
 	pl := &pool{plugin: p, c: c, world: w, shards: make([]shard, runtime.GOMAXPROCS(0)), making: make(chan struct{}, 1)}
-	pl.sweeps = time.AfterFunc(p.e.opt.IdleTime, pl.sweep) // free stops it
+	pl.sweeps = time.AfterFunc(time.Hour, pl.sweep) // free stops it
+	pl.sweeps.Reset(p.e.opt.IdleTime)               // only now: sweep uses the timer
 	return pl
 }
 

@@ -354,12 +354,12 @@ func TestCloseWhileStuck(t *testing.T) {
 	<-stuck
 	ctx, cancel := context.WithTimeout(t.Context(), short)
 	defer cancel()
-	if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := e.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("closed: %v", err)
 	}
 	close(free)
 	wg.Wait()
-	if err := p.Close(t.Context()); err != nil {
+	if err := e.Close(t.Context()); err != nil {
 		t.Errorf("then: %v", err)
 	}
 }
