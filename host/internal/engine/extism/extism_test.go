@@ -256,8 +256,10 @@ func TestStopped(t *testing.T) {
 		cancel()
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(50*time.Millisecond, func() { cancel(&tool.CancelError{Reason: abi.CancelSteering}) })
-	r, err := b.run(ctx, tool.Config{Name: "Polite", Input: json.RawMessage(`{}`), Yield: yield})
+	r, err := b.run(ctx, tool.Config{Name: "Polite", Input: json.RawMessage(`{}`), Yield: func(abi.Yield, func() func()) error {
+		cancel(&tool.CancelError{Reason: abi.CancelSteering}) // now it runs
+		return nil
+	}})
 	if err != nil || r.Error == nil || r.Error.Message != "stopped with code 1" {
 		t.Errorf("a guest that asks is told: %+v %v", r, err)
 	}
