@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +12,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bladehost/bladehost/host/internal/lockfile"
@@ -35,9 +41,12 @@ const (
 	moduleName = "module"
 )
 
-// index lists the digests of an entry's files by their path in the entry.
+// index lists the digests of an entry's files by their path in the entry, and the
+// SHA-256 of the modules that it was made or found for: those were scanned, and
+// need not be again.
 type index struct {
-	Files map[string]string `json:"files"`
+	Files   map[string]string `json:"files"`
+	Sources []string          `json:"sources"`
 }
 
 func openCache(path string, limit int64) (*cacheDir, error) {
@@ -59,15 +68,84 @@ func (c *cacheDir) has(key string) bool {
 }
 
 // open returns the rewritten module of an entry and the folder of its machine
-// code, if all of it is as it was written.
-func (c *cacheDir) open(key string) (module []byte, dir string, err error) {
+// code, if all of it is as it was written. A module that recall returned is not
+// read again.
+func (c *cacheDir) open(key string, have []byte) (module []byte, dir string, err error) {
 	dir = c.entry(key)
-	if module, err = readEntry(dir); err != nil {
+	if module, err = readEntry(dir, have); err != nil {
 		return nil, "", err
 	}
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(dir, indexName), now, now) // for eviction; without it that is only worse
 	return module, dir, nil
+}
+
+// sourcePrefix begins the names of the files that lead from a module to its entry.
+const sourcePrefix = "source-"
+
+func (c *cacheDir) sourceFile(source string) string {
+	return filepath.Join(c.path, sourcePrefix+source)
+}
+
+// recall returns the entry of a module that was seen before, and what the rewriter
+// made of it.
+func (c *cacheDir) recall(source string) (key string, module []byte, err error) {
+	b, err := os.ReadFile(c.sourceFile(source))
+	if err != nil {
+		return "", nil, err
+	}
+	if key = string(b); len(key) != 2*sha256.Size || strings.ContainsAny(key, "./\\") {
+		return "", nil, errors.New("a source file was changed")
+	}
+	ix, err := readIndex(c.entry(key))
+	if err != nil {
+		return "", nil, err
+	}
+	if !slices.Contains(ix.Sources, source) {
+		return "", nil, errors.New("the entry is another module's")
+	}
+	module, err = os.ReadFile(filepath.Join(c.entry(key), moduleName))
+	if err == nil && digest(bytes.NewReader(module), int64(len(module))) != ix.Files[moduleName] {
+		err = errors.New("the module was changed")
+	}
+	return key, module, err
+}
+
+// remember lets recall find the entry of a module. What fails only costs a scan.
+func (c *cacheDir) remember(source, key string) {
+	dir := c.entry(key)
+	ix, err := readIndex(dir)
+	if err != nil {
+		return
+	}
+	if !slices.Contains(ix.Sources, source) {
+		ix.Sources = append(ix.Sources, source)
+		if len(ix.Sources) > maxSources || ix.write(c.path, dir) != nil {
+			return
+		}
+	}
+	_ = replaceFile(c.path, c.sourceFile(source), []byte(key))
+}
+
+// maxSources bounds the modules that share machine code: with and without a
+// manifest, and with older ones.
+const maxSources = 100
+
+// replaceFile writes a file whole or not at all, by way of a folder where a part of
+// it disturbs nobody.
+func replaceFile(by, path string, b []byte) error {
+	f, err := os.CreateTemp(by, "part-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 // lock lets one process at a time make an entry.
@@ -82,7 +160,7 @@ func (c *cacheDir) lock(ctx context.Context, key string) (unlock func(), err err
 // make lets build fill a new folder with machine code and return the rewritten
 // module, and puts the folder in place whole. A process that dies half-way leaves
 // a folder that sweep removes.
-func (c *cacheDir) make(key string, build func(dir string) ([]byte, error)) error {
+func (c *cacheDir) make(key, source string, build func(dir string) ([]byte, error)) error {
 	tmp, err := os.MkdirTemp(c.path, "new-")
 	if err != nil {
 		return fmt.Errorf("make a cache entry: %w", err)
@@ -95,7 +173,11 @@ func (c *cacheDir) make(key string, build func(dir string) ([]byte, error)) erro
 	if err := os.WriteFile(filepath.Join(tmp, moduleName), module, 0o600); err != nil {
 		return fmt.Errorf("write a cache entry: %w", err)
 	}
-	if err := writeIndex(tmp); err != nil {
+	ix, err := newIndex(tmp, source)
+	if err == nil {
+		err = ix.write(c.path, tmp)
+	}
+	if err != nil {
 		return fmt.Errorf("write a cache entry: %w", err)
 	}
 	entry := c.entry(key)
@@ -105,25 +187,37 @@ func (c *cacheDir) make(key string, build func(dir string) ([]byte, error)) erro
 	if err := os.Rename(tmp, entry); err != nil {
 		return fmt.Errorf("put a cache entry in place: %w", err)
 	}
+	c.remember(source, key)
 	c.sweep(entry)
 	return nil
 }
 
-func writeIndex(dir string) error {
-	ix := index{Files: map[string]string{}}
+// newIndex lists what is in a folder.
+func newIndex(dir, source string) (*index, error) {
+	ix := &index{Files: map[string]string{}, Sources: []string{source}}
 	err := walkEntry(dir, func(rel, path string) error {
 		sum, err := fileDigest(path)
 		ix.Files[rel] = sum
 		return err
 	})
-	if err != nil {
-		return err
-	}
+	return ix, err
+}
+
+func (ix *index) write(by, dir string) error {
 	b, err := json.Marshal(ix)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, indexName), b, 0o600)
+	return replaceFile(by, filepath.Join(dir, indexName), b)
+}
+
+func readIndex(dir string) (*index, error) {
+	b, err := os.ReadFile(filepath.Join(dir, indexName))
+	if err != nil {
+		return nil, err
+	}
+	ix := &index{}
+	return ix, json.Unmarshal(b, ix)
 }
 
 // walkEntry calls f with all files of an entry but its index.
@@ -145,25 +239,24 @@ func walkEntry(dir string, f func(rel, path string) error) error {
 
 // readEntry returns the module of an entry that has exactly the files of its
 // index, unchanged.
-func readEntry(dir string) (module []byte, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, indexName))
+func readEntry(dir string, have []byte) (module []byte, err error) {
+	ix, err := readIndex(dir)
 	if err != nil {
 		return nil, err
 	}
-	var ix index
-	if err := json.Unmarshal(b, &ix); err != nil {
-		return nil, err
-	}
+	module = have
 	seen := 0
 	err = walkEntry(dir, func(rel, path string) (err error) {
 		var got string
 		if rel == moduleName {
-			if module, err = os.ReadFile(path); err != nil {
-				return err
+			if module == nil {
+				module, err = os.ReadFile(path)
 			}
-			sum := sha256.Sum256(module)
-			got = hex.EncodeToString(sum[:])
-		} else if got, err = fileDigest(path); err != nil {
+			got = digest(bytes.NewReader(module), int64(len(module)))
+		} else {
+			got, err = fileDigest(path)
+		}
+		if err != nil {
 			return err
 		}
 		if want, ok := ix.Files[rel]; !ok || got != want {
@@ -178,17 +271,48 @@ func readEntry(dir string) (module []byte, err error) {
 	return module, err
 }
 
+// chunk is the part of a file that is digested by itself.
+const chunk = 1 << 20
+
+// digest is the SHA-256 of the SHA-256 of each MiB, so that all processors can work
+// at it: the machine code of a Go program has twelve.
+func digest(r io.ReaderAt, size int64) string {
+	n := int((size + chunk - 1) / chunk)
+	sums := make([][sha256.Size]byte, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			buf := make([]byte, min(size, chunk))
+			for k := next.Add(1) - 1; k < int64(n); k = next.Add(1) - 1 {
+				part := buf[:min(chunk, size-k*chunk)]
+				if _, err := r.ReadAt(part, k*chunk); err != nil {
+					return // the sum stays empty, which is no right one
+				}
+				sums[k] = sha256.Sum256(part)
+			}
+		})
+	}
+	wg.Wait()
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%d\n", size)
+	for k := range sums {
+		_, _ = h.Write(sums[k][:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 func fileDigest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	fi, err := f.Stat()
+	if err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return digest(f, fi.Size()), nil
 }
 
 // staleAfter is how old the folder of a process that died while compiling must
@@ -238,6 +362,7 @@ func (c *cacheDir) sweep(keep string) {
 			_ = os.RemoveAll(path)
 		}
 	})
+	defer c.sweepSources()
 	var total int64
 	items := c.entries()
 	for _, it := range items {
@@ -253,6 +378,28 @@ func (c *cacheDir) sweep(keep string) {
 				_ = l.Release() // at worst two processes make the entry anew
 			}
 			total -= it.size
+		}
+	}
+}
+
+// sweepSources removes the files that lead to entries that are gone, and what a
+// process left of a write.
+func (c *cacheDir) sweepSources() {
+	list, err := os.ReadDir(c.path)
+	if err != nil {
+		return
+	}
+	for _, d := range list {
+		p := filepath.Join(c.path, d.Name())
+		switch {
+		case strings.HasPrefix(d.Name(), sourcePrefix):
+			if key, err := os.ReadFile(p); err == nil && !c.has(filepath.Base(string(key))) {
+				_ = os.Remove(p)
+			}
+		case strings.HasPrefix(d.Name(), "part-"):
+			if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
+				_ = os.Remove(p)
+			}
 		}
 	}
 }

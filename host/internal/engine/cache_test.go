@@ -29,11 +29,12 @@ func compileHit(t *testing.T, opt Options, module []byte) bool {
 	return hit
 }
 
-// entryFiles are the files of the one entry of a cache.
+// entryFiles are the files of the one entry of a cache; those that only lead to it
+// are not among them.
 func entryFiles(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !strings.HasSuffix(p, ".lock") {
+		if err == nil && !d.IsDir() && !strings.HasSuffix(p, ".lock") && !strings.HasPrefix(d.Name(), sourcePrefix) {
 			list = append(list, p)
 		}
 		return err
@@ -115,6 +116,46 @@ func TestCacheDamage(t *testing.T) {
 	}
 }
 
+// A module that was seen before is not scanned again, and never taken for another.
+func TestCacheRecall(t *testing.T) {
+	opt := Options{CacheDir: filepath.Join(t.TempDir(), "cache")}
+	good := watGuest(t, head+isNull+`)`)
+	other := watGuest(t, head+`unreachable)`)
+	compileHit(t, opt, good)
+	if _, err := load(t, newEngine(t, opt), other).Compile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(t, opt)
+	g, o := load(t, e, good), load(t, e, other)
+	if g.stored == nil || o.stored == nil || g.key == o.key {
+		t.Fatal("the modules were not recalled")
+	}
+	for name, content := range map[string]string{"another module's": o.key, "nothing": "", "too long": g.key + "0", "no key": strings.Repeat("z", len(g.key)), "a way out": strings.Repeat("../", len(g.key)/3) + "x"} {
+		if err := os.WriteFile(e.dir.sourceFile(g.source), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := load(t, newEngine(t, opt), good)
+		if p.stored != nil || p.key != g.key {
+			t.Errorf("%s: it was recalled", name)
+		}
+		if !compileHit(t, opt, good) {
+			t.Errorf("%s: the entry was not found", name)
+		}
+		if load(t, newEngine(t, opt), good).stored == nil {
+			t.Errorf("%s: it was not remembered", name)
+		}
+	}
+	// With another manifest it is another file with the same code.
+	manifest := bytes.Replace(good, []byte("A hand-written module."), []byte("Another description..."), 1)
+	if !compileHit(t, opt, manifest) {
+		t.Error("another manifest needs no other machine code")
+	}
+	p := load(t, newEngine(t, opt), manifest)
+	if p.stored == nil || p.key != g.key || p.Manifest().Description != "Another description..." {
+		t.Errorf("%+v", p.Manifest())
+	}
+}
+
 // A module with and without its manifest is compiled once, another never for it.
 func TestCacheKeys(t *testing.T) {
 	opt := Options{CacheDir: filepath.Join(t.TempDir(), "cache")}
@@ -161,6 +202,9 @@ func TestCacheEviction(t *testing.T) {
 		}
 		if n := len(c.entries()); n != 1 {
 			t.Errorf("%d entries", n)
+		}
+		if sources, _ := filepath.Glob(c.sourceFile("*")); len(sources) != 1 {
+			t.Errorf("%d files lead to one entry", len(sources))
 		}
 	}
 	// What a process left that died while it compiled.
@@ -246,7 +290,7 @@ func child(t testing.TB, name string, args ...string) *exec.Cmd {
 func TestKilledWhileWriting(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	module := watGuest(t, head+isNull+`)`)
-	key := load(t, newEngine(t, Options{CacheDir: dir}), module).key()
+	key := load(t, newEngine(t, Options{CacheDir: dir}), module).key
 	cmd := child(t, "die", dir, key)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -57,12 +57,20 @@ func (p *Plugin) compile(ctx context.Context) (*compiled, error) {
 		p.err = compileError(err)
 		return nil, p.err
 	}
-	p.rewritten = nil
+	p.rewritten, p.stored = nil, nil
 	p.compiled.Store(c)
 	return c, nil
 }
 
 func (p *Plugin) compileNow(ctx context.Context) (*compiled, error) {
+	c, err := p.tryCompile(ctx)
+	if err != nil && ctx.Err() == nil && p.e.giveUpCompiling() {
+		return p.compileApart(ctx) // its place in the cache is that of machine code
+	}
+	return c, err
+}
+
+func (p *Plugin) tryCompile(ctx context.Context) (*compiled, error) {
 	if dir := p.e.dir; dir != nil {
 		return p.compileIn(ctx, dir)
 	}
@@ -111,26 +119,11 @@ func (p *Plugin) rewrite() (*wasm.Module, error) {
 // compileIn takes the module from the cache or puts it there. One process at a
 // time makes an entry; the others wait for it and then find it.
 func (p *Plugin) compileIn(ctx context.Context, dir *cacheDir) (*compiled, error) {
-	key := p.key()
-	load := func() (*compiled, error) {
-		stored, entry, err := dir.open(key)
-		if err != nil {
-			return nil, err
-		}
-		m, err := wasm.Unmarshal(stored)
-		if err != nil {
-			return nil, err
-		}
-		c, err := p.buildIn(ctx, m, entry)
-		if err == nil {
-			c.hit = true
-		}
+	if c, err := p.loadFrom(ctx, dir); err == nil || ctx.Err() != nil {
 		return c, err
 	}
-	if c, err := load(); err == nil || ctx.Err() != nil {
-		return c, err
-	}
-	unlock, err := dir.lock(ctx, key)
+	p.stored = nil // what was recalled may be what is bad
+	unlock, err := dir.lock(ctx, p.key)
 	switch {
 	case ctx.Err() != nil:
 		return nil, err
@@ -139,18 +132,38 @@ func (p *Plugin) compileIn(ctx context.Context, dir *cacheDir) (*compiled, error
 		return p.compileApart(ctx)
 	}
 	defer unlock()
-	if c, err := load(); err == nil || ctx.Err() != nil {
+	if c, err := p.loadFrom(ctx, dir); err == nil || ctx.Err() != nil {
 		return c, err
 	}
-	return p.compileNew(ctx, dir, key)
+	return p.compileNew(ctx, dir)
+}
+
+// loadFrom uses an entry that is as it was written.
+func (p *Plugin) loadFrom(ctx context.Context, dir *cacheDir) (*compiled, error) {
+	stored, entry, err := dir.open(p.key, p.stored)
+	if err != nil {
+		return nil, err
+	}
+	m := p.rewritten
+	if p.stored == nil {
+		if m, err = wasm.Unmarshal(stored); err != nil {
+			return nil, err
+		}
+		dir.remember(p.source, p.key)
+	}
+	c, err := p.buildIn(ctx, m, entry)
+	if err == nil {
+		c.hit = true
+	}
+	return c, err
 }
 
 // compileNew makes the entry. A cache that cannot be written to, because the disk
 // is full for example, costs time later and nothing else.
-func (p *Plugin) compileNew(ctx context.Context, dir *cacheDir, key string) (*compiled, error) {
+func (p *Plugin) compileNew(ctx context.Context, dir *cacheDir) (*compiled, error) {
 	var c *compiled
 	tried := false
-	err := dir.make(key, func(entry string) ([]byte, error) {
+	err := dir.make(p.key, p.source, func(entry string) ([]byte, error) {
 		tried = true
 		m, err := p.rewrite()
 		if err != nil {
@@ -223,12 +236,7 @@ func (p *Plugin) build(ctx context.Context, m *wasm.Module, cache wazero.Compila
 	if err != nil {
 		return nil, err
 	}
-	for _, host := range []func(context.Context, wazero.Runtime) error{hostModule, meterModule} {
-		if err := host(lasting, rt); err != nil {
-			return nil, err
-		}
-	}
-	if err := wasi.Instantiate(lasting, rt, stateOf); err != nil {
+	if err := hostModules(lasting, rt, m.Info); err != nil {
 		return nil, err
 	}
 	kept := *m
@@ -236,6 +244,28 @@ func (p *Plugin) build(ctx context.Context, m *wasm.Module, cache wazero.Compila
 	c := &compiled{rt: rt, code: code, cache: cache, module: &kept, level: p.levelOf(m)}
 	c.base = sync.OnceValues(func() (*image, error) { return c.makeBase(p.e.reset) })
 	return c, nil
+}
+
+// hostModules puts into a runtime what a module imports.
+func hostModules(ctx context.Context, rt wazero.Runtime, info *wasm.Info) error {
+	if err := meterModule(ctx, rt); err != nil {
+		return err
+	}
+	imports := map[string][]string{}
+	if info != nil { // nobody knows in the compiler's own process, and nothing runs there
+		for _, im := range info.Imports {
+			imports[im.Module] = append(imports[im.Module], im.Name)
+		}
+	}
+	if names := imports[abi.ImportModule]; names != nil {
+		if err := hostModule(ctx, rt, names); err != nil {
+			return err
+		}
+	}
+	if names := imports[abi.WASIModule]; names != nil {
+		return wasi.Instantiate(ctx, rt, stateOf, names...)
+	}
+	return nil
 }
 
 // levelOf chooses how instances are used again. Modules whose initialisation is
@@ -247,15 +277,18 @@ func (p *Plugin) levelOf(m *wasm.Module) level {
 	case !m.Restorable:
 		return fresh
 	}
-	if _, warm := p.mod.Info.Export(abi.ExportWarm); warm || madeByGo(p.mod.Info) {
+	if _, warm := p.mod.Info.Export(abi.ExportWarm); warm || madeByGo(p.file) {
 		return snapshot
 	}
 	return strict
 }
 
 // madeByGo looks into the producers section, where toolchains sign.
-func madeByGo(info *wasm.Info) bool {
-	section, _ := info.Custom("producers")
+func madeByGo(file []byte) bool {
+	section, _, err := wasm.FindCustom(file, "producers")
+	if err != nil {
+		return false
+	}
 	return slices.ContainsFunc([]string{"\x08language\x01\x02Go", "TinyGo"}, func(s string) bool {
 		return bytes.Contains(section, []byte(s))
 	})

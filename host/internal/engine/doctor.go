@@ -55,7 +55,7 @@ func (e *Engine) Doctor() Report {
 			}
 		}
 	}
-	if e.interpreter() {
+	if e.giveUpCompiling(); e.interpreter() {
 		r.Engine = "interpreter"
 		if r.EngineWhy = "it was asked for"; !e.opt.Interpreter {
 			r.EngineWhy = e.noCompiler().Error() + "; calls are 30 to 40 times slower"
@@ -72,7 +72,7 @@ func (c *cacheDir) report() CacheReport {
 	for _, it := range c.entries() {
 		r.Entries++
 		r.Bytes += it.size
-		if _, err := readEntry(it.path); err != nil {
+		if _, err := readEntry(it.path, nil); err != nil {
 			r.Bad++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
@@ -79,8 +80,11 @@ type Engine struct {
 	dir  *cacheDir
 	// reset is how memory is put back.
 	reset *resetter
-	// noCompiler says why guests cannot run as machine code.
+	// noCompiler says why guests cannot run as machine code. It is asked when
+	// compiling failed, and by Doctor: it costs as much as a small plugin's start.
 	noCompiler func() error
+	// interprets says that guests run without machine code.
+	interprets atomic.Bool
 
 	mu      sync.Mutex
 	plugins map[*Plugin]struct{}
@@ -106,6 +110,7 @@ func New(opt Options) (*Engine, error) {
 	}
 	opt = opt.withDefaults()
 	e := &Engine{opt: opt, log: opt.Log, gate: newGate(opt.Running), noCompiler: sync.OnceValue(tryCompiler), plugins: map[*Plugin]struct{}{}}
+	e.interprets.Store(opt.Interpreter || !compilers())
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -152,9 +157,23 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// interpreter says that guests run without machine code, because it was asked for
-// or because there is no compiler for this machine.
-func (e *Engine) interpreter() bool { return e.opt.Interpreter || e.noCompiler() != nil }
+// interpreter says that guests run without machine code: it was asked for, or there
+// is no compiler for this machine.
+func (e *Engine) interpreter() bool { return e.interprets.Load() }
+
+// giveUpCompiling goes on without machine code if that cannot be had here, and says
+// whether that is news.
+func (e *Engine) giveUpCompiling() bool {
+	if e.interpreter() || e.noCompiler() == nil {
+		return false
+	}
+	e.log.Warn("plugins are interpreted, 30 to 40 times slower", "why", e.noCompiler())
+	e.interprets.Store(true)
+	return true
+}
+
+// compilers are the processors that the runtime can make machine code for.
+func compilers() bool { return runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" }
 
 // Close ends all plugins of the engine. Running calls are stopped first.
 func (e *Engine) Close(ctx context.Context) error {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,8 +14,8 @@ import (
 	"github.com/bladehost/bladehost/abi"
 )
 
-// hostModule puts the functions of abi.ImportModule into a runtime.
-func hostModule(ctx context.Context, rt wazero.Runtime) error {
+// hostModule puts these functions of abi.ImportModule into a runtime.
+func hostModule(ctx context.Context, rt wazero.Runtime, names []string) error {
 	b := rt.NewHostModuleBuilder(abi.ImportModule)
 	funcs := map[string]func(*instance, []uint64){
 		abi.FuncTake: (*instance).take, abi.FuncCall: (*instance).serve, abi.FuncYield: (*instance).yield,
@@ -22,6 +23,9 @@ func hostModule(ctx context.Context, rt wazero.Runtime) error {
 		abi.FuncDeadline: (*instance).deadline,
 	}
 	for name, sig := range abi.Imports() {
+		if !slices.Contains(names, name) {
+			continue
+		}
 		f := funcs[name]
 		// A guest that asks now learns that it should stop before it is stopped, and
 		// one that hands over its result at the last moment keeps it.

@@ -158,7 +158,7 @@ func (i *instance) phaseCall(p phase, name string, f api.Function) error {
 
 // snapshot runs a module up to the moment where calls begin and keeps that state.
 func (p *Plugin) snapshot(ctx context.Context, c *compiled, w *World, at *place) (*image, error) {
-	content, err := c.initial()
+	content, err := c.initial(roomToGrow)
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +189,16 @@ func (p *Plugin) snapshot(ctx context.Context, c *compiled, w *World, at *place)
 	return img, nil
 }
 
-// initial is the memory before anything ran.
-func (c *compiled) initial() ([]byte, error) {
+// roomToGrow spares most initialisations a copy of their memory.
+const roomToGrow = 4 << 20
+
+// initial is the memory before anything ran, with spare capacity.
+func (c *compiled) initial(spare int) ([]byte, error) {
 	var n int
 	if m := c.module.Info.Memory; m != nil {
 		n = int(m.Min) * pageSize
 	}
-	content := make([]byte, n)
+	content := make([]byte, n, n+spare)
 	if err := c.module.WriteImage(content); err != nil {
 		return nil, abi.NewError(abi.CodeModuleMalformed, "%v", err)
 	}
@@ -204,7 +207,7 @@ func (c *compiled) initial() ([]byte, error) {
 
 // makeBase makes the image before anything ran.
 func (c *compiled) makeBase(r *resetter) (*image, error) {
-	content, err := c.initial()
+	content, err := c.initial(0)
 	if err != nil {
 		return nil, err
 	}

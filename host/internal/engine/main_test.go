@@ -77,7 +77,7 @@ func dyingChild() int {
 	if _, err := c.lock(context.Background(), os.Args[2]); err != nil {
 		panic(err)
 	}
-	err = c.make(os.Args[2], func(dir string) ([]byte, error) {
+	err = c.make(os.Args[2], "source", func(dir string) ([]byte, error) {
 		if err := os.WriteFile(dir+"/half", make([]byte, 1000), 0o600); err != nil {
 			return nil, err
 		}

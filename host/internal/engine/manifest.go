@@ -18,6 +18,7 @@ import (
 
 // Module is what a module's bytes say, without running any of them.
 type Module struct {
+	// Info has no custom sections where it comes from the cache.
 	Info *wasm.Info
 	// Digest is the SHA-256 of the file, in hex.
 	Digest string
@@ -33,10 +34,16 @@ func Read(b []byte) (*Module, error) {
 	if err != nil {
 		return nil, moduleError(err)
 	}
-	sum := sha256.Sum256(b)
+	return describe(b, sha256.Sum256(b), info)
+}
+
+// describe is what a scanned module says.
+func describe(b []byte, sum [sha256.Size]byte, info *wasm.Info) (*Module, error) {
 	m := &Module{Info: info, Digest: hex.EncodeToString(sum[:])}
-	raw, n := info.Custom(abi.ManifestSection)
+	raw, n, err := wasm.FindCustom(b, abi.ManifestSection)
 	switch {
+	case err != nil:
+		return nil, moduleError(err)
 	case n == 0:
 		return m, nil
 	case n > 1:

@@ -22,15 +22,16 @@ import (
 type Plugin struct {
 	e   *Engine
 	mod *Module
-	// file is the module as it was loaded, code without its manifest; source names
-	// its code together with how it is rewritten.
-	file   []byte
-	source string
+	// file is the module as it was loaded. key names its machine code, source the
+	// file, in the cache.
+	file        []byte
+	key, source string
 
-	// once is held while the module is compiled. rewritten is what to compile,
-	// where that is known already.
+	// once is held while the module is compiled. rewritten is what to compile, where
+	// that is known already, and stored its form in the cache.
 	once      chan struct{}
 	rewritten *wasm.Module
+	stored    []byte
 	compiled  atomic.Pointer[compiled]
 	err       error
 
@@ -76,50 +77,82 @@ type compiled struct {
 // Load checks a module and keeps its bytes, which the caller must not change.
 // Nothing of it is run or compiled yet.
 func (e *Engine) Load(b []byte) (*Plugin, error) {
-	m, err := Read(b)
+	p, err := e.recall(b)
+	if p == nil {
+		if p, err = e.read(b); err != nil {
+			return nil, err
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Check(); err != nil {
+	if err := p.mod.Check(); err != nil {
 		return nil, err
 	}
-	return e.plugin(m, b)
+	return e.plugin(p)
 }
 
 // LoadUnsigned is Load for a module whose manifest section is missing or not
 // yet trusted, to ask it for its description only.
 func (e *Engine) LoadUnsigned(b []byte) (*Plugin, error) {
-	m, err := Read(b)
-	if err != nil && abi.CodeOf(err) != abi.CodeManifest {
+	p, err := e.read(b)
+	if p == nil || err != nil && abi.CodeOf(err) != abi.CodeManifest {
 		return nil, err
 	}
+	if err := p.mod.Check(); err != nil && abi.CodeOf(err) != abi.CodeManifestMissing {
+		return nil, err
+	}
+	return e.plugin(p)
+}
+
+// read scans a module. With an error there may still be a plugin, whose manifest is
+// not valid.
+func (e *Engine) read(b []byte) (*Plugin, error) {
+	m, err := Read(b)
 	if m == nil {
 		return nil, err
 	}
-	if err := m.Check(); err != nil && abi.CodeOf(err) != abi.CodeManifestMissing {
-		return nil, err
-	}
-	return e.plugin(m, b)
+	return e.newPlugin(m, b), err
 }
 
-func (e *Engine) plugin(m *Module, b []byte) (*Plugin, error) {
-	if mem := m.Info.Memory; mem != nil && int64(mem.Min)*pageSize > e.opt.MemoryLimit {
-		return nil, abi.NewError(abi.CodeModuleLimit, "the module needs %d MiB of memory to start; the limit is %d MiB", int64(mem.Min)*pageSize>>20, e.opt.MemoryLimit>>20)
+// recall is read for a module that is in the cache: it was scanned and rewritten
+// before. It returns nil for any other.
+func (e *Engine) recall(b []byte) (*Plugin, error) {
+	if e.dir == nil {
+		return nil, nil
 	}
-	p := &Plugin{
-		e: e, mod: m, file: b, once: make(chan struct{}, 1),
-		closed: make(chan struct{}), freed: make(chan struct{}), pools: map[string]*pool{},
+	sum := sha256.Sum256(b)
+	key, stored, err := e.dir.recall(e.source(hex.EncodeToString(sum[:])))
+	if err != nil {
+		return nil, nil // it is not there, or not as it was
 	}
-	code, err := p.code()
+	w, err := wasm.Unmarshal(stored)
+	if err != nil {
+		return nil, nil // of another version
+	}
+	m, err := describe(b, sum, w.Info)
 	if err != nil {
 		return nil, err
 	}
-	key := wasm.Key(code, rewriting())
-	p.source = hex.EncodeToString(key[:])
-	// What the rewriter refuses is refused here and not at the first call. What is
-	// in the cache was not refused.
-	if e.dir == nil || !e.dir.has(p.key()) {
-		if p.rewritten, err = rewrite(code); err != nil {
+	p := e.newPlugin(m, b)
+	p.key, p.rewritten, p.stored = key, w, stored
+	return p, nil
+}
+
+func (e *Engine) newPlugin(m *Module, b []byte) *Plugin {
+	return &Plugin{
+		e: e, mod: m, file: b, once: make(chan struct{}, 1), source: e.source(m.Digest),
+		closed: make(chan struct{}), freed: make(chan struct{}), pools: map[string]*pool{},
+	}
+}
+
+// plugin takes a module in that was found good.
+func (e *Engine) plugin(p *Plugin) (*Plugin, error) {
+	if mem := p.mod.Info.Memory; mem != nil && int64(mem.Min)*pageSize > e.opt.MemoryLimit {
+		return nil, abi.NewError(abi.CodeModuleLimit, "the module needs %d MiB of memory to start; the limit is %d MiB", int64(mem.Min)*pageSize>>20, e.opt.MemoryLimit>>20)
+	}
+	if p.key == "" {
+		if err := p.identify(); err != nil {
 			return nil, err
 		}
 	}
@@ -127,6 +160,34 @@ func (e *Engine) plugin(m *Module, b []byte) (*Plugin, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// identify finds the key of a module. What the rewriter refuses is refused here and
+// not at the first call; what is in the cache was not refused.
+func (p *Plugin) identify() error {
+	code, err := p.code()
+	if err != nil {
+		return err
+	}
+	key := wasm.Key(code, rewriting())
+	p.key = p.e.name("code", hex.EncodeToString(key[:]))
+	if p.e.dir == nil || !p.e.dir.has(p.key) {
+		p.rewritten, err = rewrite(code)
+	}
+	return err
+}
+
+// source names a file in the cache.
+func (e *Engine) source(digest string) string {
+	return e.name("file", fmt.Sprintf("%s\n%d\n%#v", digest, wasm.RewriterVersion, rewriting()))
+}
+
+// name is a name for the cache: it changes with what is named, the runtime's version
+// and what code is generated for.
+func (e *Engine) name(kind, what string) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "bladehost 3 %s\n%s\n%s\n%s/%s\n%s\n", kind, what, runtimeVersion(), runtime.GOOS, runtime.GOARCH, e.kind())
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // code is the module without its manifest, on which its machine code does not
@@ -162,14 +223,6 @@ func (p *Plugin) Manifest() *abi.Manifest { return p.mod.Manifest }
 
 // Bytes is the module as it was loaded. It must not be changed.
 func (p *Plugin) Bytes() []byte { return p.file }
-
-// key names the machine code of a module: it changes with the module, how it is
-// rewritten, the runtime's version and what the code is generated for.
-func (p *Plugin) key() string {
-	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "bladehost 2\n%s\n%s\n%s/%s\n%s\n", p.source, runtimeVersion(), runtime.GOOS, runtime.GOARCH, p.e.kind())
-	return hex.EncodeToString(h.Sum(nil))
-}
 
 // runtimeVersion is the version of wazero in this binary.
 func runtimeVersion() string {
