@@ -105,7 +105,7 @@ func (b *bench) stoppable() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		b.add(name+", one instance, never put back", s[0], s[1], goal{1.15, false, ""}, over)
+		b.add(name+", what the checks cost", s[0], s[1], goal{1.15, false, ""}, over)
 	}
 	spin := ask{Module: filepath.Join("testdata", "wasm", "tool.wasm"), Tool: "Spin", Input: json.RawMessage(`{"n":10}`)}
 	if name := "stoppable: the tightest loop, 10 million turns"; b.wants(name) {

@@ -197,39 +197,14 @@ func (s *benchServer) ours(a benchAsk) (func(json.RawMessage, int) error, error)
 	}, nil
 }
 
-// metered is the rewritten module in one instance that is never put back: what it
-// costs to be stoppable and nothing else.
+// metered is raw with the rewritten module: what it costs to be stoppable and
+// nothing else.
 func (s *benchServer) metered(a benchAsk) (func(json.RawMessage, int) error, error) {
-	g, err := s.guest(a)
+	b, err := s.bare(a, false, true)
 	if err != nil {
 		return nil, err
 	}
-	ctx := context.Background()
-	if err := g.Warm(ctx); err != nil {
-		return nil, err
-	}
-	p := g.pool(g.plugin.compiled.Load())
-	i, err := p.get(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	i.hold(ctx, nil)
-	if !p.is(snapshot) {
-		if err := i.initialize(); err != nil {
-			return nil, err
-		}
-	}
-	return func(input json.RawMessage, n int) error {
-		for range n {
-			i.hold(ctx, nil)
-			i.begin(tool.NewCall(benchConfig(input, nil)), g.spec)
-			i.stack = [2]uint64{uint64(g.index), uint64(len(input))}
-			if err := i.execute.CallWithStack(&i.guestContext, i.stack[:]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil
+	return b.reused()
 }
 
 // bare is a module on the runtime alone, with host functions that check nothing.
@@ -237,13 +212,15 @@ type bare struct {
 	rt    wazero.Runtime
 	code  wazero.CompiledModule
 	index int
+	// rewritten is set if the module was.
+	rewritten *wasm.Module
 }
 
 type bareCall struct{ input, out []byte }
 
 type bareKey struct{}
 
-func (s *benchServer) bare(a benchAsk, closes bool) (*bare, error) {
+func (s *benchServer) bare(a benchAsk, closes, rewritten bool) (*bare, error) {
 	b, k, err := s.module(a)
 	if err != nil {
 		return nil, err
@@ -272,21 +249,57 @@ func (s *benchServer) bare(a benchAsk, closes bool) (*bare, error) {
 	if _, err := build.Instantiate(ctx); err != nil {
 		return nil, err
 	}
-	code, err := rt.CompileModule(ctx, b)
-	return &bare{rt, code, k}, err
+	out := &bare{rt: rt, index: k}
+	if rewritten {
+		if out.rewritten, err = wasm.Rewrite(b, rewriting()); err != nil {
+			return nil, err
+		}
+		b = out.rewritten.Bytes
+		if err := bareMeter(ctx, rt); err != nil {
+			return nil, err
+		}
+	}
+	out.code, err = rt.CompileModule(ctx, b)
+	return out, err
 }
 
-// raw is one bare instance that all calls use: not isolated, not stoppable.
-func (s *benchServer) raw(a benchAsk) (func(json.RawMessage, int) error, error) {
-	b, err := s.bare(a, false)
+// bareMeter gives a rewritten module all the fuel it asks for, after a look at the
+// clock.
+func bareMeter(ctx context.Context, rt wazero.Runtime) error {
+	end := time.Now().Add(time.Hour)
+	_, err := rt.NewHostModuleBuilder(wasm.MeterModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module, _ []uint64) {
+			if time.Now().After(end) {
+				panic("too late")
+			}
+			g := m.ExportedGlobal(wasm.FuelExport).(api.MutableGlobal)
+			g.Set(g.Get() + slice)
+		}), nil, nil).Export(wasm.RefillName).Instantiate(ctx)
+	return err
+}
+
+// reused is one instance that all calls use.
+func (b *bare) reused() (func(json.RawMessage, int) error, error) {
+	c := &bareCall{}
+	ctx := context.WithValue(context.Background(), bareKey{}, c)
+	m, err := b.rt.InstantiateModule(ctx, b.code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
 		return nil, err
 	}
-	c := &bareCall{}
-	ctx := context.WithValue(context.Background(), bareKey{}, c)
-	m, err := b.rt.InstantiateModule(ctx, b.code, wazero.NewModuleConfig().WithName("").WithStartFunctions(abi.ExportInitialize))
-	if err != nil {
-		return nil, err
+	names := []string{abi.ExportInitialize}
+	if b.rewritten != nil {
+		names = []string{wasm.StartExport, abi.ExportInitialize}
+		mem, _ := m.Memory().Read(0, m.Memory().Size())
+		if err := b.rewritten.WriteImage(mem); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		if f := m.ExportedFunction(name); f != nil {
+			if _, err := f.Call(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
 	f := m.ExportedFunction(abi.ExportExecute)
 	return func(input json.RawMessage, n int) error {
@@ -301,10 +314,19 @@ func (s *benchServer) raw(a benchAsk) (func(json.RawMessage, int) error, error) 
 	}, nil
 }
 
+// raw is one bare instance that all calls use: not isolated, not stoppable.
+func (s *benchServer) raw(a benchAsk) (func(json.RawMessage, int) error, error) {
+	b, err := s.bare(a, false, false)
+	if err != nil {
+		return nil, err
+	}
+	return b.reused()
+}
+
 // fresh is a bare instance for each call; closes is how the runtime's documentation
 // says to make it stoppable.
 func (s *benchServer) fresh(a benchAsk, closes bool) (func(json.RawMessage, int) error, error) {
-	b, err := s.bare(a, closes)
+	b, err := s.bare(a, closes, false)
 	if err != nil {
 		return nil, err
 	}
