@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -126,8 +127,29 @@ func (s *Session) close(ctx context.Context, reason abi.Cancel) error {
 				e.guest.network.close()
 			}
 		}
+		hook = errors.Join(hook, s.endTools(ctx))
 	})
 	return hook
+}
+
+// endTools tells the tools that keep something for the session, all within one
+// clean-up budget. What does not end in time is pending.
+func (s *Session) endTools(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBudget)
+	defer cancel()
+	var errs []error
+	for _, e := range s.reg.Load().sorted {
+		end, ok := e.tool.(tool.SessionEnder)
+		if !ok {
+			continue
+		}
+		_, err := await(ctx, &s.pendingHooks, func() (struct{}, error) { return struct{}{}, end.EndSession(ctx, s.opt.ID) })
+		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+			err = abi.NewError(abi.CodeCleanup, "tool %q did not free what it keeps for session %s in time", e.spec.Name, clip(s.opt.ID)).Because(err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // stillRuns is the error of a close that could not wait for the calls.

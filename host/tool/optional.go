@@ -94,3 +94,12 @@ type Admission interface {
 	// Release gives it back. A second Release does nothing.
 	Release()
 }
+
+// SessionEnder is a tool that keeps something for each session: processes, files
+// that were read, a cache. EndSession frees it. It is called once for a session
+// that closes, after its calls have ended, also when the tool was never called.
+// Tools that share what they keep are each told, so a second call for the same
+// session must do nothing. It has to keep to ctx.
+type SessionEnder interface {
+	EndSession(ctx context.Context, sessionID string) error
+}
