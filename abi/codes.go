@@ -130,6 +130,33 @@ const (
 	CodeIO           Code = "FILE_ERROR"
 )
 
+// Codes of the durable journal. Those of a lease start with
+// DURABLE_EXECUTION_LEASE_.
+const (
+	CodeSequence       Code = "DURABLE_SEQUENCE_CONFLICT"
+	CodeEvent          Code = "DURABLE_EVENT_INVALID"
+	CodeTransition     Code = "DURABLE_TRANSITION_INVALID"
+	CodeReused         Code = "DURABLE_ID_REUSED"
+	CodeCommand        Code = "DURABLE_COMMAND_CONFLICT"
+	CodeUnknownOutcome Code = "DURABLE_COMMAND_OUTCOME_UNKNOWN"
+	CodeCursor         Code = "DURABLE_CURSOR_INVALID"
+	CodeJournalMissing Code = "DURABLE_SESSION_NOT_FOUND"
+	CodeJournalWrite   Code = "DURABLE_STORE_WRITE_FAILED"
+	CodeJournalRead    Code = "DURABLE_STORE_READ_FAILED"
+	CodeJournalCorrupt Code = "DURABLE_STORE_CORRUPT"
+	CodeJournalVersion Code = "DURABLE_STORE_VERSION"
+	CodeRecovery       Code = "DURABLE_RECOVERY_REFUSED"
+
+	CodeLeaseConflict     Code = "DURABLE_EXECUTION_LEASE_CONFLICT"
+	CodeLeaseRequired     Code = "DURABLE_EXECUTION_LEASE_REQUIRED"
+	CodeLeaseStale        Code = "DURABLE_EXECUTION_LEASE_LOST"
+	CodeLeaseInvalid      Code = "DURABLE_EXECUTION_LEASE_INVALID"
+	CodeLeaseNotSupported Code = "DURABLE_EXECUTION_LEASE_NOT_SUPPORTED"
+	CodeLeaseTimeout      Code = "DURABLE_EXECUTION_LEASE_TIMEOUT"
+	CodeLeaseCorrupt      Code = "DURABLE_EXECUTION_LEASE_CORRUPT"
+	CodeLeaseWrite        Code = "DURABLE_EXECUTION_LEASE_WRITE_FAILED"
+)
+
 // CodeDoc is one row of the table of codes.
 type CodeDoc struct {
 	Code Code
@@ -260,4 +287,27 @@ var codeTable = []CodeDoc{
 	{CodeNoToolchain, TypeExecution, "The compiler for the plugin's language was not found.", "The user: install it, or use a ready .wasm file."},
 	{CodeUsage, TypeValidation, "The command line is not understood.", "The user: see --help."},
 	{CodeIO, TypeExecution, "A file could not be read or written.", "The user: see the message."},
+
+	{CodeSequence, TypeExecution, "Another writer appended to the session's journal first; details has expected and actual.", "The caller: read the journal again, then decide."},
+	{CodeEvent, TypeValidation, "An event has not the shape of its type; details.issues names each place.", "The caller: correct the named fields."},
+	{CodeTransition, TypeValidation, "An event does not follow from the state of the session or of the tool attempt.", "The caller: read the state first."},
+	{CodeReused, TypeValidation, "An id that must be new was used before in the session.", "The caller: make a new id."},
+	{CodeCommand, TypeValidation, "A command of this id is in the journal with other content.", "The caller: give each command an id of its own."},
+	{CodeUnknownOutcome, TypeExecution, "Whether a command was written is not known.", "The caller: repeat the same command, which only looks; or open the journal anew."},
+	{CodeCursor, TypeValidation, "A cursor does not belong to this journal or lies beyond its end.", "The caller: start from the beginning."},
+	{CodeJournalMissing, TypeValidation, "The journal has no such session or tool attempt.", "The operator: list what there is with bladehost journal ls."},
+	{CodeJournalWrite, TypeExecution, "The journal could not be written, and nothing of the command is in it.", "The operator: see the cause, for example a full disk."},
+	{CodeJournalRead, TypeExecution, "The journal could not be read.", "The operator: see the cause in the message."},
+	{CodeJournalCorrupt, TypeExecution, "The journal's file is damaged.", "The operator: put a copy back; bladehost journal verify says what is left, and export saves it."},
+	{CodeJournalVersion, TypeExecution, "The journal was written by a newer version, or is no journal.", "The operator: use the newer version, or name another file."},
+	{CodeRecovery, TypeValidation, "A recovery step is not allowed for a tool attempt in this state.", "The operator: look at the plan with bladehost journal recover."},
+
+	{CodeLeaseConflict, TypeExecution, "Another process owns the session.", "The operator: stop the other process, or wait until its lease ends."},
+	{CodeLeaseRequired, TypeExecution, "The session was leased before, so nothing may be written without a lease.", "The embedder: acquire the lease."},
+	{CodeLeaseStale, TypeExecution, "The lease is not owned any more.", "The operator: see which process owns the session now."},
+	{CodeLeaseInvalid, TypeValidation, "The options of a lease are out of their range.", "The embedder: see the message."},
+	{CodeLeaseNotSupported, TypeExecution, "The store has no leases.", "The embedder: use a store that has."},
+	{CodeLeaseTimeout, TypeExecution, "The lease could not be renewed or checked in time.", "The operator: see what keeps the store busy."},
+	{CodeLeaseCorrupt, TypeExecution, "The record of the lease is damaged.", "The operator: look at the journal with bladehost journal verify."},
+	{CodeLeaseWrite, TypeExecution, "The record of the lease could not be written.", "The operator: see the cause in the message."},
 }

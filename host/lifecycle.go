@@ -38,6 +38,7 @@ type ToolScheduled struct {
 	ToolCallID     string                `json:"toolCallId"`
 	ToolName       string                `json:"toolName"`
 	ModelAttemptID string                `json:"modelAttemptId,omitempty"`
+	TurnID         string                `json:"turnId,omitempty"`
 	ModelInput     json.RawMessage       `json:"modelInput"`
 	Input          json.RawMessage       `json:"input"`
 	SideEffect     abi.SideEffect        `json:"sideEffect"`

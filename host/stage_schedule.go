@@ -20,7 +20,7 @@ func (r *run) schedule() {
 	if l := r.s.opt.Lifecycle; l != nil && r.scheduled {
 		inv, err := guarded(func() (InvocationLifecycle, error) {
 			return l.OnToolScheduled(r.durable(), ToolScheduled{
-				ToolCallID: r.call.ID, ToolName: r.call.Tool, ModelAttemptID: r.call.ModelAttemptID,
+				ToolCallID: r.call.ID, ToolName: r.call.Tool, ModelAttemptID: r.call.ModelAttemptID, TurnID: r.call.TurnID,
 				ModelInput: cloneRaw(r.modelInput), Input: cloneRaw(r.input),
 				SideEffect: r.behavior.SideEffect, Interrupt: r.behavior.Interrupt,
 			})

@@ -1,0 +1,131 @@
+// Package sqlite opens SQLite files through database/sql. It is the one owner of
+// modernc.org/sqlite, whose types stay inside: others see *sql.DB and Kind.
+//
+// Never open a database file in another way in the same process: closing a
+// second descriptor would take SQLite's own locks away.
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// Options configure Open. The zero value opens for reading and writing, waits
+// 10 s for another process, and keeps SQLite's own VFS.
+type Options struct {
+	// ReadOnly opens an existing file and refuses every write.
+	ReadOnly bool
+	// Busy is how long a transaction waits for another process; 0 means 10 s.
+	Busy time.Duration
+	// VFS names a registered VFS; see package faulty.
+	VFS string
+}
+
+const defaultBusy = 10 * time.Second
+
+// Open makes a handle; nothing is opened before the first use. Every connection
+// has a write-ahead log, syncs at each commit, checks cell sizes, and cannot be
+// made to damage the file by SQL.
+func Open(path string, opt Options) (*sql.DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	if opt.Busy == 0 {
+		opt.Busy = defaultBusy
+	}
+	q := url.Values{}
+	q.Set("_defensive", "1")
+	q.Set("_dqs", "0")
+	q.Set("_busy_timeout", strconv.FormatInt(opt.Busy.Milliseconds(), 10))
+	q.Set("_synchronous", "FULL")
+	q["_pragma"] = []string{"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(2)", "checkpoint_fullfsync(1)", "fullfsync(1)"}
+	if opt.ReadOnly {
+		q.Set("mode", "ro")
+	} else {
+		q.Set("mode", "rw") // the file is made beforehand, so that its mode is right
+		q.Set("_journal_mode", "WAL")
+	}
+	if opt.VFS != "" {
+		q.Set("vfs", opt.VFS)
+	}
+	slash := filepath.ToSlash(abs)
+	if !strings.HasPrefix(slash, "/") {
+		slash = "/" + slash // a drive letter
+	}
+	u := url.URL{Scheme: "file", Path: slash, RawQuery: q.Encode()}
+	c, err := sqlite.NewConnector(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return sql.OpenDB(c), nil
+}
+
+// Kind is the kind of an error of SQLite, as far as callers decide on it.
+type Kind int
+
+// Kinds.
+const (
+	// Other is any other error, also one that is not SQLite's.
+	Other Kind = iota
+	// Corrupt: the file is damaged.
+	Corrupt
+	// NotADatabase: the file is something else.
+	NotADatabase
+	// Full: the disk or the quota is full.
+	Full
+	// IO: the operating system refused to read, write or sync.
+	IO
+	// Busy: another process holds the file.
+	Busy
+	// ReadOnly: the file or its folder cannot be written.
+	ReadOnly
+	// Constraint: a value that must be unique is not.
+	Constraint
+	// CannotOpen: there is no such file, or it may not be opened.
+	CannotOpen
+	// Interrupted: the context of the statement ended.
+	Interrupted
+	// TooBig: a value is too large.
+	TooBig
+)
+
+// KindOf is the kind of the first SQLite error in err's chain.
+func KindOf(err error) Kind {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return Other
+	}
+	switch e.Code() & 0xff {
+	case lib.SQLITE_CORRUPT:
+		return Corrupt
+	case lib.SQLITE_NOTADB:
+		return NotADatabase
+	case lib.SQLITE_FULL:
+		return Full
+	case lib.SQLITE_IOERR:
+		return IO
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
+		return Busy
+	case lib.SQLITE_READONLY, lib.SQLITE_PERM:
+		return ReadOnly
+	case lib.SQLITE_CONSTRAINT:
+		return Constraint
+	case lib.SQLITE_CANTOPEN:
+		return CannotOpen
+	case lib.SQLITE_INTERRUPT:
+		return Interrupted
+	case lib.SQLITE_TOOBIG:
+		return TooBig
+	}
+	return Other
+}
