@@ -6,13 +6,33 @@ package builtin
 import (
 	"slices"
 
+	"github.com/bladehost/bladehost/builtin/filesystem"
 	"github.com/bladehost/bladehost/builtin/system"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
-// Tools are all built-in tools.
-func Tools() []tool.Tool {
+// Options configures Tools. The zero value works; each group says what its own means.
+type Options struct {
+	// StateDir keeps what should outlive the process, below a folder a group; empty means
+	// private temporary folders.
+	StateDir string
+	// Deny are absolute folders that no tool about files can use, even where they are
+	// inside a workspace folder.
+	Deny []string
+	// Filesystem configures the tools about files. Its StateDir is this one where it
+	// is empty.
+	Filesystem filesystem.Options
+}
+
+// Tools are all built-in tools. What they keep for a session, they share: one list
+// serves all sessions of a host.
+func Tools(o Options) []tool.Tool {
+	if o.Filesystem.StateDir == "" {
+		o.Filesystem.StateDir = o.StateDir
+	}
+	o.Filesystem.Deny = slices.Concat(o.Filesystem.Deny, o.Deny)
 	return slices.Concat(
+		filesystem.Tools(o.Filesystem),
 		system.Tools(),
 	)
 }

@@ -25,9 +25,9 @@ func TestHouseRejects(t *testing.T) {
 		{"caps imports host", "host/caps/fs/x.go", imports(module + "/host"), "host/caps/fs may not import host"},
 		{"caps imports another cap", "host/caps/fs/x.go", imports(module + "/host/caps/http"), "may not import host/caps/http"},
 		{"policy imports engine", "host/policy/x.go", imports(module + "/host/internal/engine"), "may not import host/internal/engine"},
-		{"builtin group imports another", "builtin/files/x.go", imports(module + "/builtin/system"), "may not import builtin/system"},
+		{"builtin group imports another", "builtin/filesystem/x.go", imports(module + "/builtin/system"), "may not import builtin/system"},
 		{"builtin imports host", "builtin/x.go", imports(module + "/host"), "builtin may not import host"},
-		{"builtin imports the engine", "builtin/files/x.go", imports(module + "/host/internal/engine"), "may not import host/internal/engine"},
+		{"builtin imports the engine", "builtin/filesystem/x.go", imports(module + "/host/internal/engine"), "may not import host/internal/engine"},
 		{"strange module", "host/x.go", imports("example.com/strange"), "nobody owns"},
 		{"go-cmp outside of a test", "host/x.go", imports("github.com/google/go-cmp/cmp"), "nobody owns"},
 		{"init", "host/x.go", "package x\n\nfunc init() {}\n", "init"},
@@ -45,7 +45,7 @@ func TestHouseRejects(t *testing.T) {
 	good := fstest.MapFS{
 		"host/install/x.go":       {Data: []byte(imports(module + "/host/store"))},
 		"host/x.go":               {Data: []byte(imports(module + "/host/internal/engine"))},
-		"builtin/files/x.go":      {Data: []byte(imports(module + "/host/caps/fs"))},
+		"builtin/filesystem/x.go": {Data: []byte(imports(module + "/host/caps/fs"))},
 		"cmd/bladehost/x.go":      {Data: []byte(imports("github.com/spf13/cobra"))},
 		"host/internal/wasm/x.go": {Data: []byte(imports("encoding/binary"))},
 	}

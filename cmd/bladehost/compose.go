@@ -35,7 +35,7 @@ func (a *app) newHost(f hostFlags) (*host.Host, error) {
 		return nil, err
 	}
 	opt := host.Options{
-		Builtins:    builtins(),
+		Builtins:    builtin.Tools(p.builtins()),
 		CacheDir:    p.compiled(),
 		ArtifactDir: filepath.Join(p.state, "artifacts"),
 		MemoryLimit: limit,
@@ -105,5 +105,14 @@ func (a *app) sessionOptions(f hostFlags) (host.SessionOptions, error) {
 	return o, nil
 }
 
-// builtins are the native tools.
-func builtins() []tool.Tool { return builtin.Tools() }
+// builtins are the native tools, for their definitions.
+func builtins() []tool.Tool { return builtin.Tools(builtin.Options{}) }
+
+// builtins configures the native tools: they keep their state with ours, and cannot touch
+// our own folders even where those are in the workspace.
+func (p places) builtins() builtin.Options {
+	return builtin.Options{
+		StateDir: p.state,
+		Deny:     []string{p.config, p.data, p.state, p.cache},
+	}
+}

@@ -34,6 +34,13 @@ func (d *Dir) ReadFile(path string, limit int64) ([]byte, error) {
 // place fails with ELOOP; a file that is there keeps its mode bits, a new one gets perm
 // (0 means 0o666) less the umask. The bytes come from write.
 func (d *Dir) WriteAtomic(path string, perm iofs.FileMode, write func(io.Writer) error) error {
+	return d.Replace(path, perm, write, nil)
+}
+
+// Replace is WriteAtomic with a last look: once the new bytes are on the disk and right
+// before they take the place, check may still refuse; its error is returned as it is
+// and nothing has changed. A nil check agrees.
+func (d *Dir) Replace(path string, perm iofs.FileMode, write func(io.Writer) error, check func() error) error {
 	st, err := d.Lstat(path)
 	keep := err == nil
 	switch {
@@ -63,6 +70,12 @@ func (d *Dir) WriteAtomic(path string, perm iofs.FileMode, write func(io.Writer)
 	if err := f.fill(err, write); err != nil {
 		_ = d.Unlink(tmp)
 		return err
+	}
+	if check != nil {
+		if err := check(); err != nil {
+			_ = d.Unlink(tmp)
+			return err
+		}
 	}
 	// The target is judged again here: rules hold for it, not for the temporary name.
 	if err := d.Rename(tmp, d, path); err != nil {

@@ -1,0 +1,118 @@
+package filesystem
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+
+	"github.com/bladehost/bladehost/builtin/internal/file"
+	"github.com/bladehost/bladehost/host/caps/fs"
+	"github.com/bladehost/bladehost/host/tool"
+)
+
+// maxEdit is the largest file that Edit and NotebookEdit change, in bytes.
+const maxEdit = 64 << 20
+
+// change is a change of one file by one call.
+type change struct {
+	c    *core
+	ctx  context.Context
+	t    *file.Target
+	call *tool.Call
+	// st is the file as it was opened and, after store, as it is now. old is nil for a file
+	// that does not exist yet.
+	st  fs.Info
+	old *fs.Info
+	src []byte
+}
+
+// load reads the file that is to be changed.
+func (c *core) load(ctx context.Context, t *file.Target, call *tool.Call) ([]byte, *change, error) {
+	if err := file.Aborted(ctx); err != nil {
+		return nil, nil, err
+	}
+	f, st, err := t.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	b, err := file.ReadAll(ctx, t, f, st, maxEdit)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, &change{c: c, ctx: ctx, t: t, call: call, st: st, old: &st, src: b}, nil
+}
+
+// guard is nil if the session has read the file as it is.
+func (ch *change) guard() error {
+	return ch.c.state.Guard(ch.call.SessionID(), ch.t, ch.st, func() (file.Hash, error) { return file.Hash(sha256.Sum256(ch.src)), nil })
+}
+
+// store keeps a copy of the old bytes and puts new ones in their place. kept says whether there
+// is a copy: one is kept for a message of a session, and failing to never stops a change.
+func (ch *change) store(out []byte, mkdir bool) (kept bool, err error) {
+	if err := file.Aborted(ch.ctx); err != nil {
+		return false, err
+	}
+	session, message := ch.call.SessionID(), ch.call.MessageID()
+	op := "create"
+	if ch.old != nil {
+		op = "write"
+		if session != "" && message != "" {
+			kept = ch.keep(session, message)
+		}
+	}
+	st, err := ch.t.Replace(ch.ctx, ch.old, out, mkdir)
+	if err != nil {
+		return kept, err
+	}
+	ch.call.Note(tool.HostEffect{Op: op, Target: ch.t.Path})
+	ch.st = st
+	h := file.Hash(sha256.Sum256(out))
+	ch.c.state.Saw(session, ch.t, st, &h)
+	return kept, nil
+}
+
+// keep keeps a copy, and says whether it could.
+func (ch *change) keep(session, message string) bool {
+	if ch.src != nil {
+		return ch.c.history.Keep(session, message, ch.t, bytes.NewReader(ch.src)) == nil
+	}
+	f, _, err := ch.t.Open() // too large to have been read
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // read only
+	return ch.c.history.Keep(session, message, ch.t, stopReader{ch.ctx, f}) == nil
+}
+
+// maxContent is how much old and new content goes into the metadata, in bytes; more is given
+// by its hash only.
+const maxContent = 256 << 10
+
+// contents puts the old and the new content into metadata.
+func contents(meta map[string]any, before, after string) {
+	if len(before) <= maxContent && len(after) <= maxContent {
+		meta["oldContent"], meta["newContent"] = before, after
+		return
+	}
+	meta["oldSha256"], meta["newSha256"] = hexHash(before), hexHash(after)
+}
+
+// identity puts the ids of the call into metadata, where it has some.
+func identity(meta map[string]any, call *tool.Call) {
+	if s := call.SessionID(); s != "" {
+		meta["session_id"] = s
+	}
+	if m := call.MessageID(); m != "" {
+		meta["message_id"] = m
+	}
+}
+
+// sensitivePath warns where a change is of a file that usually holds secrets.
+func sensitivePath(input []byte) tool.Partial {
+	if file.Sensitive(member(input, "file_path")) {
+		return tool.Partial{Destructive: ptr(true)}
+	}
+	return tool.Partial{}
+}
