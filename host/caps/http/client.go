@@ -335,6 +335,13 @@ func (c *Client) admit(req Request) (Target, bool, error) {
 	return t, private, nil
 }
 
+// Check takes a URL through the gates that need no connection. The error is the
+// one that Do would end with.
+func (c *Client) Check(method, rawURL string) error {
+	_, _, err := c.admit(Request{Method: method, URL: rawURL})
+	return err
+}
+
 // leave is what the dialer knows about a request: where it may go.
 type leave struct {
 	host    string
@@ -424,7 +431,7 @@ func (c *Client) failure(outer, ctx context.Context, err error, limit time.Durat
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &blocked):
-		return abi.NewError(abi.CodeNetBlocked, "the name leads to %s, which may not be reached: %s", blocked.addr, blocked.why)
+		return abi.NewError(abi.CodeNetBlocked, "the name leads to %s, which may not be reached: %s", blocked.addr, blocked.why).With(map[string]string{"address": blocked.addr})
 	case outer.Err() != nil:
 		return context.Cause(outer)
 	case errors.Is(context.Cause(ctx), errTime):
@@ -436,7 +443,7 @@ func (c *Client) failure(outer, ctx context.Context, err error, limit time.Durat
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return abi.NewError(abi.CodeNetFailed, "the name %s was not found", dns.Name)
+		return abi.NewError(abi.CodeNetFailed, "the name %s was not found", dns.Name).Because(dns)
 	}
 	return abi.NewError(abi.CodeNetFailed, "the request failed: %s", cause(err)).Because(err)
 }
