@@ -9,7 +9,7 @@ import (
 
 // RewriterVersion is part of every [Key]; it changes whenever [Rewrite] makes
 // other bytes of the same module and options.
-const RewriterVersion = 1
+const RewriterVersion = 2
 
 // Names that a rewritten module uses towards the host. A guest may not.
 const (
@@ -127,9 +127,12 @@ type GlobalExport struct {
 // Rewrite makes a module stoppable, bounded and resettable:
 //
 //   - A fuel counter is charged and checked at every loop header and function
-//     entry; entries of small leaves, and of functions that fall straight into a
-//     loop, need none. Operations on many bytes or entries are charged by length.
-//   - Functions that can recurse keep a depth counter.
+//     entry; entries of functions that soon end or come to another check, and of
+//     those that fall straight into a loop, need none. Operations on many bytes or
+//     entries are charged by length. Small loops that call nothing are repeated,
+//     and their call of refill is put into a loop around them; see unroll.
+//   - A depth counter is kept by so many functions that no circle of calls is
+//     without one, and by indirect calls where that takes fewer.
 //   - Mutable numeric globals are exported, active data becomes Image, the start
 //     function becomes an export.
 //   - Maxima of memory and tables are lowered to the options.
@@ -137,9 +140,8 @@ type GlobalExport struct {
 // It refuses with an [*Error] what [Scan] refuses, what uses a reserved name,
 // and what could not be instantiated. Equal input gives equal bytes.
 //
-// Time, measured with wazero v1.12.0: one to three cycles for each turn of a
-// loop; 2 to 20 % on Go guests. Keeping the depth costs a load and two stores a
-// call, 2 to 5 % of that. Looking at it at every entry as well cost 20 % more.
+// What it costs is in docs/performance.md, and why it is done in this way in
+// docs/adr/0008-what-does-a-check-cost.md.
 //
 // The depth is right on every way out: the body is wrapped in a block, to which
 // returns and branches out of the function lead. A trap leaves it low, so an
@@ -161,6 +163,8 @@ func Rewrite(b []byte, opt Options) (*Module, error) {
 	if err := w.takeData(); err != nil {
 		return nil, err
 	}
+	m.lim = unlimited(len(b)) // they were kept to
+	m.unroll()
 	w.prepare()
 	code := w.code()
 	if err := w.assemble(code); err != nil {

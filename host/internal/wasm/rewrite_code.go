@@ -14,8 +14,10 @@ type rewriter struct {
 	// refill is the index of the added import and the first index that moves;
 	// fuel and depth are the added globals.
 	refill, fuel, depth uint32
-	// counted says which functions keep the call depth.
-	counted []bool
+	// counted says which functions keep the call depth, sites that indirect calls
+	// do, and cyclic which functions are on a circle of calls.
+	counted, cyclic []bool
+	sites           bool
 
 	// State of the function at hand.
 	walk   walker
@@ -41,6 +43,8 @@ const (
 	pointNone   pointKind = iota // nothing to do: someone else pays
 	pointCharge                  // charge, the next check is near
 	pointCheck                   // charge and check
+	pointOuter                   // check only: the outer of two loops
+	pointInner                   // leave for the outer loop when the fuel is used up, else charge
 )
 
 // edit replaces a range of the body, or inserts when it is empty.
@@ -93,6 +97,7 @@ func (w *rewriter) plan(i int, blocks bool) {
 	w.loops, w.opened = append(w.loops[:0], 0), append(w.opened[:0], opBlock)
 	w.cur, w.blocks, w.bulk = 0, blocks, false
 	straight := true // nothing but straight code since the entry
+	doubled := false // the last loop was the outer one of two
 	for w.walk.step() {
 		in := &w.walk.in
 		w.pay(in)
@@ -103,7 +108,14 @@ func (w *rewriter) plan(i int, blocks bool) {
 				w.points[0].kind = pointNone
 			}
 			straight = false
-			w.loops = append(w.loops, w.place(in.end, pointCheck))
+			kind := pointCheck
+			if w.doubled[in.pos] {
+				kind = pointOuter
+			} else if doubled {
+				kind = pointInner
+			}
+			doubled = w.doubled[in.pos]
+			w.loops = append(w.loops, w.place(in.end, kind))
 		case opIf, opBr, opBrIf, opBrTable, opReturn, opUnreachable, opCall, opCallIndirect:
 			straight = false
 		}
@@ -116,9 +128,7 @@ func (w *rewriter) plan(i int, blocks bool) {
 func (w *rewriter) pay(in *instr) {
 	cost := weight(in)
 	if in.op == opCall && int(in.x) >= w.importedFuncs {
-		if leaf := w.graph.leaf(int(in.x) - w.importedFuncs); leaf > 0 {
-			cost += leaf
-		}
+		cost += max(0, w.graph.facts[int(in.x)-w.importedFuncs].light)
 	}
 	if w.blocks && w.points[w.cur].cost+cost > maxStretch {
 		w.place(in.pos, pointCheck)
@@ -162,11 +172,11 @@ func (w *rewriter) structure(in *instr) {
 // gets before refill looks at the depth.
 func (w *rewriter) entry(i int) {
 	first, frame := &w.points[0], int64(0)
-	if w.counted[i] {
-		frame = frameFuel * (w.frameCost(i) - 1)
+	if w.cyclic[i] {
+		frame = frameFuel * (w.graph.facts[i].frame - 1)
 	}
 	switch {
-	case w.graph.leaf(i) >= 0:
+	case w.graph.facts[i].light >= 0:
 		first.kind, first.cost = pointNone, 0
 	case first.kind == pointCheck:
 		first.cost += frame
@@ -191,6 +201,8 @@ func (w *rewriter) change(i int, in *instr) {
 		w.text = appendU32(append(w.text, in.op), w.moved(in.x))
 	case in.op == opReturn && w.counted[i]:
 		w.text = appendU32(append(w.text, opBr), uint32(len(w.opened)-1))
+	case in.op == opCallIndirect && w.sites:
+		w.text = w.site(w.text, in)
 	case bulky(in):
 		w.bulk = true
 		w.text = w.bulkCharge(w.text, in, uint32(w.walk.locals))
@@ -330,12 +342,6 @@ func (w *rewriter) depthLocal() uint32 {
 		return uint32(w.walk.locals) + 1
 	}
 	return uint32(w.walk.locals)
-}
-
-// frameCost is what a call of function i takes from the depth.
-func (w *rewriter) frameCost(i int) int64 {
-	body := w.bodies[i].end - w.bodies[i].start
-	return 1 + int64(w.walk.locals/16) + int64(body/1024)
 }
 
 // resultBlock returns the block type with the results of function i.

@@ -3,6 +3,7 @@ package wasm
 // Opcodes of the inserted sequences.
 const (
 	opI64LtS     = 0x53
+	opI64Add     = 0x7c
 	opI64Sub     = 0x7d
 	opI64And     = 0x83
 	opI64ShrU    = 0x88
@@ -35,6 +36,13 @@ func (w *rewriter) emitPoint(o []byte, p *point) []byte {
 		return w.charge(o, p.cost)
 	case pointCheck:
 		return w.check(w.charge(o, p.cost+checkCost))
+	case pointOuter:
+		return w.check(o)
+	case pointInner:
+		// Looked at before it is charged, so that each turn is paid once, however
+		// little refill gives.
+		o = appendU32(append(o, opGlobalGet), w.fuel)
+		return w.charge(append(o, opI64Const, 0, opI64LtS, opBrIf, 1), p.cost+checkCost)
 	}
 	return o
 }
@@ -51,9 +59,21 @@ func (w *rewriter) emitEntry(i int, o []byte) []byte {
 	w.out.Counted++
 	o = appendU32(append(o, opGlobalGet), w.depth)
 	o = appendU32(append(o, opLocalTee), w.depthLocal())
-	o = append(appendS64(append(o, opI64Const), w.frameCost(i)), opI64Sub)
+	o = append(appendS64(append(o, opI64Const), w.graph.facts[i].frame), opI64Sub)
 	o = appendU32(append(o, opGlobalSet), w.depth)
 	return w.resultBlock(append(o, opBlock), i)
+}
+
+// siteDepth is what an indirect call that keeps the depth takes from it: its own
+// frame and the one of what it calls.
+const siteDepth = 2
+
+// site is an indirect call that takes from the depth before, and gives it back after.
+func (w *rewriter) site(o []byte, in *instr) []byte {
+	o = appendU32(append(o, opGlobalGet), w.depth)
+	o = appendU32(append(o, opI64Const, siteDepth, opI64Sub, opGlobalSet), w.depth)
+	o = appendU32(append(w.canonical(o, in), opGlobalGet), w.depth)
+	return appendU32(append(o, opI64Const, siteDepth, opI64Add, opGlobalSet), w.depth)
 }
 
 // emitExit puts the depth back to what it was at entry.

@@ -14,7 +14,10 @@ func (w *rewriter) prepare() {
 		w.types = append(w.types, encodeType(t))
 	}
 	w.takeFunctions()
-	w.counted = w.graph.recursive()
+	w.graph.findLight()
+	w.counted, w.sites = w.graph.counters()
+	cyclic := w.graph.recursive()
+	w.cyclic = cyclic[:len(cyclic)-1]
 }
 
 // takeFunctions tells the call graph which functions may stand in tables.

@@ -105,6 +105,8 @@ type module struct {
 	// graph is nil in a plain scan.
 	graph       *callGraph
 	totalLocals int
+	// doubled are the positions of loops that unroll put around others.
+	doubled map[int]bool
 }
 
 func newModule(b []byte, lim Limits) *module {

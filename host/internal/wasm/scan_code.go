@@ -120,7 +120,7 @@ func (m *module) readCode(r *reader) {
 		m.bodies = append(m.bodies, span{r.pos, r.pos + int(size)})
 		r.pos += int(size)
 		w.start(m, body)
-		m.graph.begin()
+		m.graph.begin(w.locals, int(size))
 		for w.step() {
 			m.note(&w.in)
 			m.graph.add(&w.in, m.importedFuncs)

@@ -35,6 +35,9 @@ func Verify(out []byte, opt Options) error {
 			return v.err
 		}
 	}
+	if err := v.lightEnough(); err != nil {
+		return err
+	}
 	return v.noCircle()
 }
 
@@ -60,8 +63,10 @@ type verifier struct {
 	calls    [][2]int
 	indirect []int
 	taken    []uint32
-	// counted says which functions keep the depth.
+	// counted says which functions keep the depth; light is the cost of those that
+	// have no check of their own, and -1 for the others.
 	counted []bool
+	light   []int64
 }
 
 func (v *verifier) fail(at int, format string, args ...any) {

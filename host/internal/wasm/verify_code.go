@@ -28,9 +28,12 @@ func (v *verifier) body(i int) {
 	if r.err != nil && v.err == nil {
 		v.err = r.err
 	}
-	soon := !guest.unbounded && guest.cost <= leafCost
-	if !h.checked && !soon && !guest.intoLoop {
-		v.fail(at.start, "function %d has no check at its entry", r.fn)
+	v.light = append(v.light, -1)
+	if !h.checked && !guest.intoLoop {
+		v.light[i] = guest.cost
+		if guest.unbounded {
+			v.fail(at.start, "function %d has no check at its entry", r.fn)
+		}
 	}
 }
 
@@ -74,6 +77,8 @@ type bodyState struct {
 	straight, intoLoop bool
 	unbounded          bool
 	cost               int64
+	// inner is where a loop must begin that leaves for the one around it, or 0.
+	inner int
 }
 
 // look checks one instruction and returns where to go on, or 0 for the next.
@@ -84,7 +89,7 @@ func (s *bodyState) look(in *instr, end int) int {
 	case opLoop:
 		s.intoLoop = s.intoLoop || s.straight
 		s.straight, s.unbounded = false, true
-		p := v.paid(in.end, end)
+		p := s.loop(in, end)
 		if p < 0 {
 			v.fail(in.pos, "a loop in function %d has no check", v.importedFuncs+s.fn)
 		}
@@ -93,6 +98,11 @@ func (s *bodyState) look(in *instr, end int) int {
 		// Charges inside the body, before long operations and between the
 		// blocks of very large functions.
 		if p := v.paid(in.pos, end); p > 0 {
+			return p
+		}
+		if p := v.site(in.pos, end); p > 0 {
+			s.cost += indirectCost
+			s.straight, s.unbounded = false, true
 			return p
 		}
 		if in.x >= v.fuel {
@@ -105,9 +115,12 @@ func (s *bodyState) look(in *instr, end int) int {
 		}
 	case opIf, opBr, opBrIf, opBrTable, opReturn, opUnreachable:
 		s.straight = false
-	case opCall, opCallIndirect:
-		s.straight, s.unbounded = false, true
+	case opCall:
+		s.straight = false
 		s.call(in)
+	case opCallIndirect:
+		s.straight, s.unbounded = false, true
+		v.indirect = append(v.indirect, s.fn)
 	case opMemoryGrow:
 		s.unbounded = true
 	case opRefFunc:
@@ -118,6 +131,51 @@ func (s *bodyState) look(in *instr, end int) int {
 		}
 	}
 	return 0
+}
+
+// loop checks what stands at the head of a loop and returns where to go on, or -1.
+// Either it charges and tests; or it only tests and at once begins another loop,
+// which leaves for this one when the fuel is used up, and else charges.
+func (s *bodyState) loop(in *instr, end int) int {
+	v := s.v
+	if s.inner == in.pos {
+		if p := v.sequence(in.end, end, v.getFuel, []byte{opI64Const, 0, 0x53, opBrIf, 1}); p >= 0 {
+			return v.charge(p, end)
+		}
+		return -1
+	}
+	if p := v.paid(in.end, end); p >= 0 {
+		return p
+	}
+	p := v.test(in.end, end)
+	if p < 0 || p >= end || v.b[p] != opLoop {
+		return -1
+	}
+	s.inner = p
+	return p
+}
+
+// site is an indirect call that takes from the depth before and gives as much back
+// after; the end, or -1.
+func (v *verifier) site(pos, end int) int {
+	getDepth := appendU32([]byte{opGlobalGet}, v.depth)
+	setDepth := appendU32([]byte{opGlobalSet}, v.depth)
+	number := v.sequence(pos, end, getDepth, []byte{opI64Const})
+	if number < 0 {
+		return -1
+	}
+	r := newReader(v.b, number, end, "code")
+	n := r.signed(64)
+	p := v.sequence(number, end, nil, []byte{0x7d}, setDepth)
+	if p < 0 || n < 1 {
+		return -1
+	}
+	var in instr
+	r = newReader(v.b, p, end, "code")
+	if r.next(&in, &v.lim); r.err != nil || in.op != opCallIndirect {
+		return -1
+	}
+	return v.sequence(r.pos, end, getDepth, appendS64([]byte{opI64Const}, n), []byte{0x7c}, setDepth)
 }
 
 // lengthPaid recognises the charge for a length, and the operation after it.
@@ -152,15 +210,47 @@ func (v *verifier) lengthPaid(pos, end int, local uint32) int {
 // call notes the edges of functions without a depth counter.
 func (s *bodyState) call(in *instr) {
 	v := s.v
-	if in.op == opCallIndirect {
-		v.indirect = append(v.indirect, s.fn)
-		return
-	}
 	if to := int(in.x) - v.importedFuncs; to >= 0 {
 		v.calls = append(v.calls, [2]int{s.fn, to})
 	} else if in.x == v.refill {
 		v.fail(in.pos, "function %d calls refill itself", v.importedFuncs+s.fn)
 	}
+}
+
+// lightEnough checks that functions without a check of their own come to one soon:
+// they do not call each other in a circle, and cost little with all they call.
+func (v *verifier) lightEnough() error {
+	next := make([][]int, len(v.bodies))
+	for _, c := range v.calls {
+		if v.light[c[0]] >= 0 && v.light[c[1]] >= 0 {
+			next[c[0]] = append(next[c[0]], c[1])
+		}
+	}
+	const heavy = lightCost + 2 // all totals are one too high: zero means not known
+	total := make([]int64, len(v.bodies))
+	var sum func(f, depth int) int64
+	sum = func(f, depth int) int64 {
+		if total[f] != 0 {
+			return total[f]
+		}
+		total[f] = heavy // in a circle
+		t := 1 + v.light[f]
+		for _, to := range next[f] {
+			if t >= heavy || depth > lightCost { // each call costs something
+				t = heavy
+				break
+			}
+			t += sum(to, depth+1) - 1
+		}
+		total[f] = t
+		return t
+	}
+	for f, own := range v.light {
+		if own >= 0 && sum(f, 0) >= heavy {
+			v.fail(v.bodies[f].start, "function %d has no check at its entry", v.importedFuncs+f)
+		}
+	}
+	return v.err
 }
 
 // noCircle takes away functions that nobody left calls, until none are left. A
