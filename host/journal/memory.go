@@ -30,8 +30,8 @@ type memorySession struct {
 	asked    map[string]bool
 	lease    *Lease
 	changed  chan struct{}
-	// op is held while a takeover or With happens.
-	op sync.Mutex
+	// op is full while a takeover or With happens.
+	op chan struct{}
 }
 
 // NewMemory makes an empty store. A nil clock is time.Now.
@@ -47,7 +47,7 @@ func (m *Memory) session(id string) *memorySession {
 	if s == nil {
 		s = &memorySession{
 			commands: map[string][]int{}, attempts: map[string][]int{}, open: map[string]bool{},
-			calls: map[[2]string]bool{}, asked: map[string]bool{}, changed: make(chan struct{}),
+			calls: map[[2]string]bool{}, asked: map[string]bool{}, changed: make(chan struct{}), op: make(chan struct{}, 1),
 		}
 		m.sessions[id] = s
 	}
@@ -321,8 +321,10 @@ func (m *Memory) Acquire(ctx context.Context, session string, req LeaseRequest) 
 	}
 	s := m.session(session)
 	m.mu.Unlock()
-	s.op.Lock() // With holds it for a short operation
-	defer s.op.Unlock()
+	if err := s.enter(ctx); err != nil {
+		return Lease{}, err
+	}
+	defer func() { <-s.op }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next, err := req.Grant(session, s.lease, m.clock(), false)
@@ -331,6 +333,16 @@ func (m *Memory) Acquire(ctx context.Context, session string, req LeaseRequest) 
 	}
 	s.lease = &next
 	return next, nil
+}
+
+// enter waits for an operation under the lease.
+func (s *memorySession) enter(ctx context.Context) error {
+	select {
+	case s.op <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return abi.NewError(abi.CodeLeaseTimeout, "an operation under the lease still runs: %v", context.Cause(ctx)).Because(context.Cause(ctx))
+	}
 }
 
 // held calls f with the session's lease if the fence is right.
@@ -370,8 +382,10 @@ func (m *Memory) With(ctx context.Context, session string, f tool.Fence, op func
 	m.mu.Lock()
 	s := m.session(session)
 	m.mu.Unlock()
-	s.op.Lock()
-	defer s.op.Unlock()
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer func() { <-s.op }()
 	if err := m.Assert(ctx, session, f); err != nil {
 		return err
 	}
@@ -380,11 +394,7 @@ func (m *Memory) With(ctx context.Context, session string, f tool.Fence, op func
 
 // Release implements Leases.
 func (m *Memory) Release(ctx context.Context, session string, f tool.Fence) error {
-	_, err := m.held(ctx, session, f, func(l *Lease, now time.Time) {
-		l.Released = true
-		l.Renewals++
-		l.ExpiresAt = timestamp(now)
-	})
+	_, err := m.held(ctx, session, f, func(l *Lease, now time.Time) { l.Release(now) })
 	return err
 }
 

@@ -190,6 +190,13 @@ func (l *Lease) At(now time.Time, ttl time.Duration) {
 	l.Renewals++
 }
 
+// Release ends a lease at now.
+func (l *Lease) Release(now time.Time) {
+	l.Released = true
+	l.Renewals++
+	l.ExpiresAt = timestamp(now)
+}
+
 // Ended reports whether the lease is over at now.
 func (l Lease) Ended(now time.Time) bool {
 	end, err := ParseTime(l.ExpiresAt)

@@ -22,7 +22,7 @@ import (
 // Options configure Open. The zero value opens for reading and writing, waits
 // 10 s for another process, and keeps SQLite's own VFS.
 type Options struct {
-	// ReadOnly opens an existing file and refuses every write.
+	// ReadOnly refuses every statement that writes.
 	ReadOnly bool
 	// Busy is how long a transaction waits for another process; 0 means 10 s.
 	Busy time.Duration
@@ -33,8 +33,9 @@ type Options struct {
 const defaultBusy = 10 * time.Second
 
 // Open makes a handle; nothing is opened before the first use. Every connection
-// has a write-ahead log, syncs at each commit, checks cell sizes, and cannot be
-// made to damage the file by SQL.
+// has a write-ahead log, which the caller has to move to the file from time to
+// time, syncs at each commit, checks cell sizes, and cannot be made to damage the
+// file by SQL.
 func Open(path string, opt Options) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -48,11 +49,11 @@ func Open(path string, opt Options) (*sql.DB, error) {
 	q.Set("_dqs", "0")
 	q.Set("_busy_timeout", strconv.FormatInt(opt.Busy.Milliseconds(), 10))
 	q.Set("_synchronous", "FULL")
-	q["_pragma"] = []string{"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(2)", "checkpoint_fullfsync(1)", "fullfsync(1)"}
+	q["_pragma"] = []string{"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(2)", "checkpoint_fullfsync(1)", "fullfsync(1)", "wal_autocheckpoint(0)"}
+	q.Set("mode", "rw") // the file is made beforehand, so that its mode is right
 	if opt.ReadOnly {
-		q.Set("mode", "ro")
+		q.Set("_query_only", "1")
 	} else {
-		q.Set("mode", "rw") // the file is made beforehand, so that its mode is right
 		q.Set("_journal_mode", "WAL")
 	}
 	if opt.VFS != "" {
@@ -81,9 +82,10 @@ const (
 	Corrupt
 	// NotADatabase: the file is something else.
 	NotADatabase
-	// Full: the disk or the quota is full.
+	// Full: a write was refused, because the disk, a quota or a limit of the size of
+	// files is reached.
 	Full
-	// IO: the operating system refused to read, write or sync.
+	// IO: the operating system refused something else: to read, sync, truncate.
 	IO
 	// Busy: another process holds the file.
 	Busy
@@ -104,6 +106,9 @@ func KindOf(err error) Kind {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return Other
+	}
+	if e.Code() == lib.SQLITE_IOERR_WRITE {
+		return Full
 	}
 	switch e.Code() & 0xff {
 	case lib.SQLITE_CORRUPT:

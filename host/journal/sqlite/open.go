@@ -1,0 +1,350 @@
+// Package sqlite keeps journals in one SQLite file: a write-ahead log that is
+// synced before anything is acknowledged, one writer at a time, and a check sum
+// over every event and all before it, as SQLite itself would not notice a changed
+// byte. Several processes may have the file open; the sessions in it are kept
+// apart by leases. Local file systems only.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/sqlite"
+	"github.com/bladehost/bladehost/host/journal"
+)
+
+// Options configure Open. The zero value opens a file or makes it.
+type Options struct {
+	// MustExist refuses to make a new file.
+	MustExist bool
+	// NoCheck opens a damaged file too, to save what can be read.
+	NoCheck bool
+	// Busy is how long to wait for another process's writing; 0 means 10 s.
+	Busy time.Duration
+	// Clock is the time of day; nil is time.Now.
+	Clock func() time.Time
+	// Failpoint, if not nil, is called with beforeCommit and afterCommit. It is for
+	// tests that kill the process there.
+	Failpoint func(name string)
+	// VFS names a registered VFS of SQLite. It is for tests.
+	VFS string
+}
+
+// checkLimit is how large a file may be to be checked as a whole when it is
+// opened: that takes a few milliseconds per MiB. Of a larger one only what is
+// read is checked; bladehost journal verify checks all.
+const checkLimit = 4 << 20
+
+// Store is a journal.Store in a SQLite file. Use Open.
+type Store struct {
+	path  string
+	opt   Options
+	clock func() time.Time
+	queue chan *request
+	stop  chan struct{}
+	wg    sync.WaitGroup
+
+	// gate is read-locked while a request is queued; over says that none may be.
+	gate sync.RWMutex
+	over bool
+
+	mu sync.RWMutex
+	// r reads. It is replaced when the file is opened anew.
+	r      *sql.DB
+	closed bool
+
+	// w belongs to the writing goroutine.
+	w *writer
+
+	watch struct {
+		sync.Mutex
+		changed map[string]chan struct{}
+	}
+	alive instance
+}
+
+var _ journal.Store = (*Store)(nil)
+
+// Open opens a journal's file, or makes it: mode 0600, its folder 0700. A damaged
+// file is DURABLE_STORE_CORRUPT, one of a newer version, or of something else,
+// DURABLE_STORE_VERSION.
+func Open(ctx context.Context, path string, opt Options) (*Store, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, abi.NewError(abi.CodeIO, "the journal %s: %v", path, err)
+	}
+	s := &Store{path: abs, opt: opt, clock: opt.Clock, queue: make(chan *request, maxBatch), stop: make(chan struct{})}
+	s.watch.changed = map[string]chan struct{}{}
+	if s.clock == nil {
+		s.clock = time.Now
+	}
+	if err := s.provide(ctx); err != nil {
+		return nil, err
+	}
+	w, r, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.w, s.r = w, r
+	s.wg.Go(s.write) // Close waits for it
+	return s, nil
+}
+
+// Path is the file.
+func (s *Store) Path() string { return s.path }
+
+// provide makes the file if it is missing, and private if it is not.
+func (s *Store) provide(ctx context.Context) error {
+	fi, err := os.Stat(s.path)
+	switch {
+	case err == nil && !fi.Mode().IsRegular():
+		return abi.NewError(abi.CodeIO, "the journal %s is not a file", s.path)
+	case err == nil && fi.Size() == 0:
+		return abi.NewError(abi.CodeJournalCorrupt, "the journal %s is empty: it was cut off; remove it to start a new one", s.path)
+	case err == nil:
+		if runtime.GOOS != "windows" && fi.Mode().Perm()&0o077 != 0 {
+			if err := os.Chmod(s.path, 0o600); err != nil {
+				return abi.NewError(abi.CodeIO, "the journal %s can be read by others, and that cannot be changed: %v", s.path, err)
+			}
+		}
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return abi.NewError(abi.CodeIO, "the journal: %v", err)
+	case s.opt.MustExist:
+		return abi.NewError(abi.CodeJournalMissing, "there is no journal %s; bladehost run and session make one with --journal FILE", s.path)
+	}
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return abi.NewError(abi.CodeIO, "the folder of the journal: %v", err)
+	}
+	if err := s.make(ctx); err != nil {
+		return abi.NewError(abi.CodeJournalWrite, "the journal %s cannot be made: %v", s.path, err).Because(err)
+	}
+	return nil
+}
+
+// make makes a whole file beside the path and moves it there, so that a file
+// that is there is never half made. If another process was first, its file stays.
+func (s *Store) make(ctx context.Context) error {
+	f, err := os.CreateTemp(filepath.Dir(s.path), ".journal-*.new") // mode 0600
+	if err != nil {
+		return err
+	}
+	tmp := f.Name()
+	defer func() { // nothing of it is needed
+		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+			_ = os.Remove(tmp + suffix)
+		}
+	}()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	db, err := sqlite.Open(tmp, sqlite.Options{VFS: s.opt.VFS})
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	err = inTx(ctx, db, func(tx *sql.Tx) error { return migrate(ctx, tx, 0) })
+	if err == nil {
+		err = checkpoint(ctx, db, "TRUNCATE")
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(tmp, s.path); err != nil && !errors.Is(err, fs.ErrExist) {
+		if _, there := os.Lstat(s.path); there == nil {
+			return nil
+		}
+		if err := os.Rename(tmp, s.path); err != nil { // a file system without links
+			return err
+		}
+	}
+	return syncDir(filepath.Dir(s.path))
+}
+
+// syncDir makes a new name durable, where the system can.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func inTx(ctx context.Context, db *sql.DB, f func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+func checkpoint(ctx context.Context, q querier, mode string) error {
+	var busy, log, moved int64
+	return q.QueryRowContext(ctx, "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &log, &moved)
+}
+
+// connect opens the file and checks it.
+func (s *Store) connect(ctx context.Context) (*writer, *sql.DB, error) {
+	db, err := sqlite.Open(s.path, sqlite.Options{Busy: s.opt.Busy, VFS: s.opt.VFS})
+	if err != nil {
+		return nil, nil, abi.NewError(abi.CodeIO, "the journal: %v", err)
+	}
+	db.SetMaxOpenConns(1)
+	w, err := s.connectWriter(ctx, db)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	r, err := sqlite.Open(s.path, sqlite.Options{Busy: s.opt.Busy, VFS: s.opt.VFS, ReadOnly: true})
+	if err != nil {
+		return nil, nil, errors.Join(abi.NewError(abi.CodeIO, "the journal: %v", err), w.close())
+	}
+	r.SetMaxOpenConns(readers)
+	r.SetMaxIdleConns(readers)
+	return w, r, nil
+}
+
+// readers is how many reads run at once.
+const readers = 4
+
+func (s *Store) connectWriter(ctx context.Context, db *sql.DB) (*writer, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, readError(s.path, err)
+	}
+	w := &writer{s: s, db: db, conn: conn}
+	if err := w.upgrade(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := s.check(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := w.prepare(ctx); err != nil {
+		return nil, errors.Join(readError(s.path, err), w.close())
+	}
+	return w, nil
+}
+
+// check is the check when a file is opened: its version, its tables, the little
+// that says how much there should be, and of a small file every page.
+func (s *Store) check(ctx context.Context, q querier) error {
+	if s.opt.NoCheck {
+		return nil
+	}
+	if err := checkSchema(ctx, q, s.path); err != nil {
+		return err
+	}
+	if _, err := sessionCount(ctx, q); err != nil {
+		return readError(s.path, err)
+	}
+	fi, err := os.Stat(s.path)
+	if err != nil {
+		return abi.NewError(abi.CodeIO, "the journal: %v", err)
+	}
+	if fi.Size() > checkLimit {
+		return nil
+	}
+	var first string
+	if err := q.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&first); err != nil {
+		return readError(s.path, err)
+	}
+	if first != "ok" {
+		return abi.NewError(abi.CodeJournalCorrupt, "the journal %s is damaged: %s", s.path, first)
+	}
+	return nil
+}
+
+// Close writes what is queued, moves the log to the file, and ends the store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.gate.Lock()
+	s.over = true
+	s.gate.Unlock()
+	close(s.stop)
+	s.wg.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.r.Close(), s.w.end(), s.alive.close())
+}
+
+// reader is the handle for reading.
+func (s *Store) reader(ctx context.Context, session string) (*sql.DB, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, abi.NewError(abi.CodeJournalRead, "the journal was not read: %v", context.Cause(ctx)).Because(context.Cause(ctx))
+	}
+	if err := journal.ValidSessionID(session); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, abi.NewError(abi.CodeJournalRead, "the journal %s is closed", s.path)
+	}
+	return s.r, nil
+}
+
+// Changed implements journal.Store.
+func (s *Store) Changed(session string) <-chan struct{} {
+	s.watch.Lock()
+	defer s.watch.Unlock()
+	c := s.watch.changed[session]
+	if c == nil {
+		c = make(chan struct{})
+		s.watch.changed[session] = c
+	}
+	return c
+}
+
+func (s *Store) tell(session string) {
+	s.watch.Lock()
+	defer s.watch.Unlock()
+	if c := s.watch.changed[session]; c != nil {
+		close(c)
+		delete(s.watch.changed, session)
+	}
+}
+
+var errDamaged = errors.New("a record does not fit its check sum")
+
+// readError is the error of a read, by what SQLite says.
+func readError(path string, err error) error {
+	if abi.CodeOf(err) != "" {
+		return err
+	}
+	var damage *damage
+	switch k := sqlite.KindOf(err); {
+	case k == sqlite.Corrupt, errors.As(err, &damage), errors.Is(err, errDamaged):
+		return abi.NewError(abi.CodeJournalCorrupt, "the journal %s is damaged: %v; bladehost journal verify says where", path, err).Because(err)
+	case k == sqlite.NotADatabase:
+		return abi.NewError(abi.CodeJournalVersion, "%s is no journal, or its first page is damaged", path).Because(err)
+	default:
+		return abi.NewError(abi.CodeJournalRead, "the journal %s cannot be read: %v", path, err).Because(err)
+	}
+}
+
+// damage is a record that is not what was written.
+type damage struct{ what string }
+
+func (d *damage) Error() string { return d.what }
+
+func damaged(format string, args ...any) error { return &damage{fmt.Sprintf(format, args...)} }

@@ -1,0 +1,477 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/sqlite"
+	"github.com/bladehost/bladehost/host/journal"
+)
+
+const (
+	// maxBatch bounds the requests that share one commit.
+	maxBatch = 128
+	// checkpointAfter is how many commits the log may hold before it is moved to
+	// the file.
+	checkpointAfter = 512
+)
+
+// request is one thing to write. do runs in the writer's transaction and may run
+// again in a later one if that was rolled back as a whole.
+type request struct {
+	do   func(w *writer) error
+	done chan error
+	// taken says that the writer has it; before that it can be taken back.
+	state   atomic.Int32
+	session string
+	err     error
+}
+
+const (
+	requestQueued int32 = iota
+	requestTaken
+	requestDropped
+)
+
+// writer is the one connection that writes, and what is prepared on it.
+type writer struct {
+	s    *Store
+	db   *sql.DB
+	conn *sql.Conn
+	// broken is why the file must be opened anew before anything else is written.
+	broken  error
+	commits int
+
+	getSession, addSession, setSession, setMeta   *sql.Stmt
+	addEvent, addAttempt, getAttempt, setAttempt  *sql.Stmt
+	addPermission, addCommand, getLease, putLease *sql.Stmt
+}
+
+func (w *writer) close() error { return errors.Join(w.conn.Close(), w.db.Close()) }
+
+// end moves the log to the file and closes. Whoever opens next would do it too.
+func (w *writer) end() error {
+	if w.broken == nil {
+		_ = checkpoint(context.Background(), w.conn, "TRUNCATE") // the log is as durable
+	}
+	return w.close()
+}
+
+// upgrade brings an older file to this version.
+func (w *writer) upgrade(ctx context.Context) error {
+	v, err := checkVersion(ctx, w.conn, w.s.path)
+	if err != nil || v == version {
+		return err
+	}
+	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return readError(w.s.path, err)
+	}
+	if v, err = checkVersion(ctx, w.conn, w.s.path); err == nil && v < version { // another process may have been first
+		err = migrate(ctx, w.conn, v)
+	}
+	if err == nil {
+		_, err = w.conn.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		_, _ = w.conn.ExecContext(ctx, "ROLLBACK") // it may be rolled back already
+		return readError(w.s.path, err)
+	}
+	return nil
+}
+
+func (w *writer) prepare(ctx context.Context) error {
+	for _, p := range []struct {
+		stmt **sql.Stmt
+		text string
+	}{
+		{&w.getSession, sessionQuery},
+		{&w.addSession, "INSERT INTO sessions (sid, session, head, link, last, open, at, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&w.setSession, "UPDATE sessions SET head = ?, link = ?, last = ?, open = ?, at = ?, sum = ? WHERE sid = ?"},
+		{&w.setMeta, "UPDATE meta SET sessions = ?, sum = ? WHERE id = 1"},
+		{&w.addEvent, "INSERT INTO events (id, body, link) VALUES (?, ?, ?)"},
+		{&w.addAttempt, "INSERT INTO attempts (sid, attempt, turn, call, open, events) VALUES (?, ?, ?, ?, ?, ?)"},
+		{&w.getAttempt, "SELECT id, open, events FROM attempts WHERE sid = ? AND attempt = ?"},
+		{&w.setAttempt, "UPDATE attempts SET open = ?, events = ? WHERE id = ?"},
+		{&w.addPermission, "INSERT INTO permissions (sid, permission) VALUES (?, ?)"},
+		{&w.addCommand, "INSERT INTO commands (sid, command, first, count) VALUES (?, ?, ?, ?)"},
+		{&w.getLease, leaseQuery},
+		{&w.putLease, "INSERT INTO leases (sid, body, instance, sum) VALUES (?, ?, ?, ?) ON CONFLICT (sid) DO UPDATE SET body = excluded.body, instance = excluded.instance, sum = excluded.sum"},
+	} {
+		var err error
+		if *p.stmt, err = w.conn.PrepareContext(ctx, p.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submit queues a request and waits for its outcome. A request that was not
+// begun when ctx ends is taken back, so its outcome is known.
+func (s *Store) submit(ctx context.Context, session string, do func(w *writer) error) error {
+	if err := journal.ValidSessionID(session); err != nil {
+		return err
+	}
+	r := &request{do: do, done: make(chan error, 1), session: session}
+	notWritten := func(why error) error {
+		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: %v", s.path, why).Because(why)
+	}
+	if ctx.Err() != nil {
+		return notWritten(context.Cause(ctx))
+	}
+	if err := s.enqueue(ctx, r); err != nil {
+		return notWritten(err)
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(requestQueued, requestDropped) {
+			return notWritten(context.Cause(ctx))
+		}
+		select {
+		case err := <-r.done:
+			return err
+		default:
+			return abi.NewError(abi.CodeUnknownOutcome, "the journal %s was being written when the time was up: %v", s.path, context.Cause(ctx)).Because(context.Cause(ctx))
+		}
+	}
+}
+
+// enqueue hands a request to the writer, which answers all that it was handed
+// before it ends.
+func (s *Store) enqueue(ctx context.Context, r *request) error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.over {
+		return errors.New("it is closed")
+	}
+	select {
+	case s.queue <- r:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// write is the writing goroutine: it takes what is queued, writes it in one
+// transaction, and answers when that is durable.
+func (s *Store) write() {
+	for {
+		select {
+		case r := <-s.queue:
+			s.w.batch(s.gather(r))
+		case <-s.stop:
+			for {
+				select {
+				case r := <-s.queue:
+					s.w.batch(s.gather(r))
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// gather takes what waits beside the first request.
+func (s *Store) gather(first *request) []*request {
+	list := make([]*request, 0, 16)
+	for r := first; ; {
+		if r.state.CompareAndSwap(requestQueued, requestTaken) {
+			list = append(list, r)
+		}
+		if len(list) == maxBatch {
+			return list
+		}
+		select {
+		case r = <-s.queue:
+		default:
+			return list
+		}
+	}
+}
+
+func (w *writer) batch(list []*request) {
+	if len(list) == 0 {
+		return
+	}
+	err := w.heal()
+	if err == nil {
+		err = w.transact(list)
+	}
+	for _, r := range list {
+		if err != nil {
+			r.err = err
+		}
+		if r.err == nil {
+			w.s.tell(r.session)
+		}
+		r.done <- r.err
+	}
+	if err == nil {
+		w.checkpoint()
+	}
+}
+
+// exec runs a statement of the transaction itself.
+func (w *writer) exec(q string) error {
+	_, err := w.conn.ExecContext(context.Background(), q)
+	return err
+}
+
+// transact writes a batch. Its error is that of every request.
+func (w *writer) transact(list []*request) error {
+	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
+		return w.failed(err, false)
+	}
+	wrote := false
+	for _, r := range list {
+		if err := w.exec("SAVEPOINT one"); err != nil {
+			return w.rollback(err)
+		}
+		r.err = r.do(w)
+		if r.err == nil {
+			wrote = true
+		} else {
+			if fatal(r.err) {
+				return w.rollback(r.err)
+			}
+			if err := w.exec("ROLLBACK TO one"); err != nil {
+				return w.rollback(err)
+			}
+		}
+		if err := w.exec("RELEASE one"); err != nil {
+			return w.rollback(err)
+		}
+	}
+	if !wrote {
+		if err := w.exec("ROLLBACK"); err != nil {
+			return w.rollback(err)
+		}
+		return nil
+	}
+	w.s.at("beforeCommit")
+	if err := w.exec("COMMIT"); err != nil {
+		// A write that was refused leaves the log without the end of the transaction,
+		// which therefore does not count. After anything else, such as a sync that
+		// failed, nobody knows.
+		unknown := sqlite.KindOf(err) != sqlite.Full && sqlite.KindOf(err) != sqlite.Busy
+		_ = w.exec("ROLLBACK") // it may be rolled back already
+		return w.failed(err, unknown)
+	}
+	w.s.at("afterCommit")
+	w.commits++
+	return nil
+}
+
+func (s *Store) at(name string) {
+	if s.opt.Failpoint != nil {
+		s.opt.Failpoint(name)
+	}
+}
+
+// fatal reports whether an error says something about the file and not about the
+// request.
+func fatal(err error) bool { return abi.CodeOf(err) == "" }
+
+func (w *writer) rollback(err error) error {
+	_ = w.exec("ROLLBACK") // it may be rolled back already
+	return w.failed(err, false)
+}
+
+// failed is the error of a whole batch. After most, the file is opened anew.
+func (w *writer) failed(err error, unknown bool) error {
+	k := sqlite.KindOf(err)
+	if k != sqlite.Busy {
+		w.broken = err
+	}
+	var d *damage
+	switch {
+	case unknown:
+		return abi.NewError(abi.CodeUnknownOutcome, "whether the journal %s was written is not known: %v", w.s.path, err).Because(err)
+	case k == sqlite.Corrupt, k == sqlite.NotADatabase, errors.As(err, &d):
+		return abi.NewError(abi.CodeJournalCorrupt, "the journal %s is damaged: %v; bladehost journal verify says where", w.s.path, err).Because(err)
+	case k == sqlite.Busy:
+		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: another process kept it busy", w.s.path).Because(err)
+	case k == sqlite.Full:
+		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: no space is left, or the file may not grow: %v", w.s.path, err).Because(err)
+	}
+	return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: %v", w.s.path, err).Because(err)
+}
+
+// heal opens the file anew after a failure: what the system may have dropped is
+// read from the disk, the log is moved to the file and synced, and everything is
+// checked. Only then is written again.
+func (w *writer) heal() error {
+	if w.broken == nil {
+		return nil
+	}
+	ctx := context.Background()
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = errors.Join(s.r.Close(), w.close()) // they failed already
+	next, r, err := s.connect(ctx)
+	if err != nil {
+		// Reads fail as well until it can be opened: r is closed.
+		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: after a failure (%v) it cannot be opened again: %v", s.path, w.broken, err).Because(err)
+	}
+	if err := checkpoint(ctx, next.conn, "TRUNCATE"); err != nil {
+		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: after a failure (%v) its log cannot be moved to the file: %v", s.path, w.broken, errors.Join(err, r.Close(), next.close())).Because(err)
+	}
+	*w = *next
+	w.broken = nil
+	s.r = r
+	return nil
+}
+
+// checkpoint moves the log to the file from time to time. If that fails, the log
+// just grows until it can.
+func (w *writer) checkpoint() {
+	if w.commits >= checkpointAfter {
+		w.commits = 0
+		_ = checkpoint(context.Background(), w.conn, "PASSIVE") // tried again later
+	}
+}
+
+// Append implements journal.Store.
+func (s *Store) Append(ctx context.Context, session string, drafts []journal.Draft, opt journal.AppendOptions) ([]journal.Event, error) {
+	var events []journal.Event
+	err := s.submit(ctx, session, func(w *writer) error {
+		var err error
+		events, err = w.append(session, drafts, opt)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return events, nil
+}
+
+func (w *writer) append(session string, drafts []journal.Draft, opt journal.AppendOptions) ([]journal.Event, error) {
+	row, err := w.session(session)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := w.lease(row.sid)
+	if err != nil {
+		return nil, err
+	}
+	now := w.s.clock()
+	if err := journal.NeedsFence(session, lease.known(), opt.Fence, now); err != nil {
+		return nil, err
+	}
+	events, keys, err := journal.Prepare(session, drafts, row.head, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := journal.Expected(session, opt.ExpectedLast, row.head); err != nil {
+		return nil, err
+	}
+	if row.head+int64(len(events)) > maxSeq {
+		return nil, abi.NewError(abi.CodeJournalWrite, "session %s has %d events; a session cannot have more than %d", session, row.head, int64(maxSeq))
+	}
+	if err := w.provide(&row); err != nil {
+		return nil, err
+	}
+	if id := events[0].CommandID; id != "" {
+		if err := unique(w.addCommand, journal.CommandKnown(id), row.sid, id, events[0].Sequence, len(events)); err != nil {
+			return nil, err
+		}
+	}
+	for i, e := range events {
+		if err := w.add(&row, e, keys[i]); err != nil {
+			return nil, err
+		}
+	}
+	return events, w.keep(row)
+}
+
+// unique runs an insert whose value may be there already.
+func unique(stmt *sql.Stmt, taken error, args ...any) error {
+	_, err := stmt.Exec(args...)
+	if sqlite.KindOf(err) == sqlite.Constraint {
+		return taken
+	}
+	return err
+}
+
+// provide makes the row of a new session.
+func (w *writer) provide(row *sessionRow) error {
+	if row.sid != 0 {
+		return nil
+	}
+	n, err := sessionCount(context.Background(), w.conn)
+	if err != nil {
+		return err
+	}
+	row.sid = n + 1
+	if row.sid > maxSID {
+		return abi.NewError(abi.CodeJournalWrite, "the journal has %d sessions and cannot take more; use a new file", n)
+	}
+	if _, err := w.addSession.Exec(row.args()...); err != nil {
+		return err
+	}
+	_, err = w.setMeta.Exec(row.sid, sumOf("meta", row.sid))
+	return err
+}
+
+// keep writes the row of a session.
+func (w *writer) keep(row sessionRow) error {
+	_, err := w.setSession.Exec(row.head, row.link, row.last, row.open, row.at, row.sum(), row.sid)
+	return err
+}
+
+// add writes one event and what it is found by.
+func (w *writer) add(row *sessionRow, e journal.Event, k journal.Keys) error {
+	body, err := e.Encode()
+	if err != nil {
+		return err
+	}
+	row.link = linkOf(row.link, body)
+	row.head, row.at = e.Sequence, e.RecordedAt
+	if _, err := w.addEvent.Exec(key(row.sid, e.Sequence), body, row.link); err != nil {
+		return err
+	}
+	switch {
+	case e.Type == journal.SessionCreated || e.Type == journal.SessionClosed:
+		row.last = string(e.Type)
+		return nil
+	case e.Type == journal.ToolScheduled:
+		row.open++
+		// Which of the two ids is taken is found out only if one is.
+		taken := journal.Reused("tool attempt id or tool call id", e.ToolAttemptID+" / "+k.ToolCallID)
+		return unique(w.addAttempt, taken, row.sid, e.ToolAttemptID, e.TurnID, k.ToolCallID, 1, binary.AppendUvarint(nil, uint64(e.Sequence)))
+	case k.PermissionID != "":
+		if err := unique(w.addPermission, journal.Reused("permission request id", k.PermissionID), row.sid, k.PermissionID); err != nil {
+			return err
+		}
+	}
+	return w.touch(row, e)
+}
+
+// touch adds an event to its attempt.
+func (w *writer) touch(row *sessionRow, e journal.Event) error {
+	var id, open int64
+	var list []byte
+	err := w.getAttempt.QueryRow(row.sid, e.ToolAttemptID).Scan(&id, &open, &list)
+	if errors.Is(err, sql.ErrNoRows) {
+		return abi.NewError(abi.CodeTransition, "%s is for the tool attempt %s, which was never scheduled", e.Type, e.ToolAttemptID)
+	}
+	if err != nil {
+		return err
+	}
+	if open == 0 {
+		return abi.NewError(abi.CodeTransition, "%s is for the tool attempt %s, which has ended", e.Type, e.ToolAttemptID)
+	}
+	if e.Type.Ends() {
+		open = 0
+		row.open--
+	}
+	_, err = w.setAttempt.Exec(open, binary.AppendUvarint(list, uint64(e.Sequence)), id)
+	return err
+}
