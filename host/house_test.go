@@ -62,7 +62,7 @@ var rooms = []room{
 	{path: "builtin/filesystem", may: []string{"abi", "host/tool", "host/caps/fs", "builtin/internal/*"}, owns: []string{"github.com/aymanbagabas/go-udiff", "github.com/ledongthuc/pdf", "golang.org/x/image"}, tests: []string{"host", "host/policy"}},
 	{path: "builtin/system", may: []string{"abi", "host/tool"}, tests: []string{"host", "host/policy"}},
 	{path: "builtin/shell", may: []string{"abi", "host/tool", "host/policy", "builtin/internal/*"}, owns: []string{"mvdan.cc/sh"}, tests: []string{"host"}},
-	{path: "builtin/web", may: []string{"abi", "host/tool", "host/caps/http", "builtin/internal/*"}, owns: []string{"github.com/JohannesKaufmann/html-to-markdown"}, tests: []string{"host"}},
+	{path: "builtin/web", may: []string{"abi", "host/tool", "host/caps/http", "builtin/internal/*"}, owns: []string{"github.com/JohannesKaufmann/html-to-markdown", "codeberg.org/readeck/go-readability"}, tests: []string{"host"}},
 	{path: "builtin/subagents", may: []string{"abi", "host/tool", "builtin/shell", "builtin/internal/*"}, tests: []string{"host"}},
 	{path: "builtin/todos", may: []string{"abi", "host/tool", "builtin/internal/*"}, tests: []string{"host", "host/policy"}},
 	{path: "builtin", may: []string{"abi", "host/tool", "builtin/*"}, tests: []string{"host", "host/policy"}},

@@ -149,6 +149,15 @@ func (p *Policy) judge(t Target, method string) (private bool, err *abi.Error) {
 	return false, nil
 }
 
+// Allows is nil if the policy allows a request to a target, as far as that can be
+// said before its name is resolved.
+func (p *Policy) Allows(t Target, method string) error {
+	if _, err := p.judge(t, method); err != nil {
+		return err
+	}
+	return nil
+}
+
 func (p *Policy) hint(t Target) string {
 	if p.Grant == nil {
 		return ""

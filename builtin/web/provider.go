@@ -1,0 +1,175 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/caps/http"
+)
+
+// maxAnswer bounds the answer of a search engine, in bytes.
+const maxAnswer = 4 << 20
+
+// Key gives the key of a search engine. It is asked for each search, so that one
+// that was missing works as soon as it is there.
+type Key func(ctx context.Context) (string, error)
+
+// engine is a search engine that answers with JSON. Its client reaches its own host
+// and no other; that host may be private, because whoever configured it chose it.
+type engine struct {
+	name    string
+	base    *url.URL
+	client  *http.Client
+	key     Key
+	request func(base url.URL, query string, n int, key string) (http.Request, error)
+	hits    func(body []byte) ([]Hit, error)
+}
+
+func newEngine(e engine, base string) (Provider, error) {
+	t, err := http.ParseTarget(base)
+	if err != nil {
+		return nil, abi.NewError(abi.CodeOptions, "the address of %s: %v", e.name, err)
+	}
+	e.base = t.URL
+	at := net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	p := http.Policy{Hosts: []string{at}}
+	if !t.Addr.IsValid() {
+		p.Private = []string{at}
+	}
+	e.client = http.New(http.Options{Policy: p, Limits: http.Limits{MaxBody: maxAnswer}})
+	return &e, nil
+}
+
+// Name is the engine's.
+func (e *engine) Name() string { return e.name }
+
+// Search asks the engine.
+func (e *engine) Search(ctx context.Context, query string, n int) ([]Hit, error) {
+	key := ""
+	if e.key != nil {
+		var err error
+		if key, err = e.key(ctx); err != nil {
+			return nil, failure(abi.TypeExecution, codeNotProvided, "its key is missing: %v", err)
+		}
+	}
+	req, err := e.request(*e.base, query, n, key)
+	if err != nil {
+		return nil, err
+	}
+	req.Redirect = http.Refuse
+	res, err := e.client.Do(ctx, req)
+	defer e.client.Close()
+	if err != nil {
+		return nil, new(shared).explain(err, e.base.String(), 0)
+	}
+	defer func() { _ = res.Body.Close() }() // read to its end below
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, new(shared).explain(err, e.base.String(), 0)
+	}
+	if res.Status < 200 || res.Status > 299 {
+		return nil, failure(abi.TypeNetwork, codeStatus, "it answered with status %d", res.Status)
+	}
+	hits, err := e.hits(body)
+	if err != nil {
+		return nil, failure(abi.TypeExecution, codeNotProvided, "its answer is not the JSON that was expected: %v", err)
+	}
+	return hits[:min(len(hits), n)], nil
+}
+
+// SearXNG asks an instance of SearXNG, or of what answers like one, at its address.
+// The instance must allow the format json.
+func SearXNG(base string) (Provider, error) {
+	e := engine{
+		name: "SearXNG",
+		request: func(u url.URL, query string, _ int, _ string) (http.Request, error) {
+			u.Path = strings.TrimSuffix(u.Path, "/") + "/search"
+			u.RawQuery = url.Values{"q": {query}, "format": {"json"}, "categories": {"general"}}.Encode()
+			return http.Request{URL: u.String()}, nil
+		},
+		hits: func(body []byte) ([]Hit, error) {
+			var out struct {
+				Results []struct{ Title, URL, Content string } `json:"results"`
+			}
+			err := json.Unmarshal(body, &out)
+			list := make([]Hit, 0, len(out.Results))
+			for _, r := range out.Results {
+				list = append(list, Hit{r.Title, r.URL, r.Content})
+			}
+			return list, err
+		},
+	}
+	if u, err := url.Parse(base); err == nil {
+		e.name = "SearXNG(" + u.Host + ")"
+	}
+	return newEngine(e, base)
+}
+
+// Addresses of the engines that need a key.
+const (
+	BraveURL  = "https://api.search.brave.com/res/v1/web/search"
+	TavilyURL = "https://api.tavily.com/search"
+)
+
+// Brave asks Brave Search with a key; an empty base is BraveURL.
+func Brave(base string, key Key) (Provider, error) {
+	if base == "" {
+		base = BraveURL
+	}
+	return newEngine(engine{
+		name: "Brave", key: key,
+		request: func(u url.URL, query string, n int, key string) (http.Request, error) {
+			u.RawQuery = url.Values{"q": {query}, "count": {strconv.Itoa(min(n, 20))}}.Encode() // the API's own limit
+			return http.Request{URL: u.String(), Header: map[string][]string{"X-Subscription-Token": {key}, "Accept": {"application/json"}}}, nil
+		},
+		hits: func(body []byte) ([]Hit, error) {
+			var out struct {
+				Web struct {
+					Results []struct{ Title, URL, Description string } `json:"results"`
+				} `json:"web"`
+			}
+			err := json.Unmarshal(body, &out)
+			list := make([]Hit, 0, len(out.Web.Results))
+			for _, r := range out.Web.Results {
+				list = append(list, Hit{r.Title, r.URL, r.Description})
+			}
+			return list, err
+		},
+	}, base)
+}
+
+// Tavily asks Tavily with a key; an empty base is TavilyURL.
+func Tavily(base string, key Key) (Provider, error) {
+	if base == "" {
+		base = TavilyURL
+	}
+	return newEngine(engine{
+		name: "Tavily", key: key,
+		request: func(u url.URL, query string, n int, key string) (http.Request, error) {
+			body, err := abi.Marshal(map[string]any{"query": query, "max_results": min(n, 20)}) // the API's own limit
+			if err != nil {
+				return http.Request{}, fmt.Errorf("the query: %w", err)
+			}
+			return http.Request{Method: "POST", URL: u.String(), Body: body,
+				Header: map[string][]string{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}, "Accept": {"application/json"}}}, nil
+		},
+		hits: func(body []byte) ([]Hit, error) {
+			var out struct {
+				Results []struct{ Title, URL, Content string } `json:"results"`
+			}
+			err := json.Unmarshal(body, &out)
+			list := make([]Hit, 0, len(out.Results))
+			for _, r := range out.Results {
+				list = append(list, Hit{r.Title, r.URL, r.Content})
+			}
+			return list, err
+		},
+	}, base)
+}
