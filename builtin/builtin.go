@@ -7,7 +7,11 @@ import (
 	"slices"
 
 	"github.com/bladehost/bladehost/builtin/filesystem"
+	"github.com/bladehost/bladehost/builtin/shell"
+	"github.com/bladehost/bladehost/builtin/subagents"
 	"github.com/bladehost/bladehost/builtin/system"
+	"github.com/bladehost/bladehost/builtin/todos"
+	"github.com/bladehost/bladehost/builtin/web"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -22,6 +26,15 @@ type Options struct {
 	// Filesystem configures the tools about files. Its StateDir is this one where it
 	// is empty.
 	Filesystem filesystem.Options
+	// Shell configures Bash and KillShell.
+	Shell shell.Options
+	// Web configures WebFetch and WebSearch.
+	Web web.Options
+	// Todos configures TodoWrite. Its StateDir is this one where it is empty.
+	Todos todos.Options
+	// Agents are the background agents that TaskOutput reads beside shells; nil means
+	// there are none.
+	Agents subagents.Agents
 }
 
 // Tools are all built-in tools. What they keep for a session, they share: one list
@@ -31,8 +44,16 @@ func Tools(o Options) []tool.Tool {
 		o.Filesystem.StateDir = o.StateDir
 	}
 	o.Filesystem.Deny = slices.Concat(o.Filesystem.Deny, o.Deny)
+	if o.Todos.StateDir == "" {
+		o.Todos.StateDir = o.StateDir
+	}
+	sh := shell.New(o.Shell)
 	return slices.Concat(
 		filesystem.Tools(o.Filesystem),
+		sh.Tools(),
+		web.Tools(o.Web),
+		subagents.Tools(subagents.Options{Shells: sh, Agents: o.Agents}),
 		system.Tools(),
+		todos.Tools(o.Todos),
 	)
 }
