@@ -55,7 +55,7 @@ func Tools(o Options) []tool.Tool {
 	if o.StateDir != "" {
 		c.deny = append(c.deny[:len(c.deny):len(c.deny)], o.StateDir)
 	}
-	return []tool.Tool{c.read(), c.edit(), c.write(), c.notebookEdit()}
+	return []tool.Tool{c.read(), c.edit(), c.write(), c.notebookEdit(), c.glob(), c.grep()}
 }
 
 // native is a tool of this package.

@@ -1,0 +1,318 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/builtin/internal/file"
+	"github.com/bladehost/bladehost/host/caps/fs"
+)
+
+// Limits of Grep.
+const (
+	// MaxGrepTime is how long one Grep may take.
+	MaxGrepTime = 30 * time.Second
+	// MaxGrepOutput bounds the text of all hits, in bytes.
+	MaxGrepOutput = 10 << 20
+	// maxGrepFiles bounds the files of one Grep.
+	maxGrepFiles = 1_000_000
+)
+
+// Mode is what Grep tells of a file.
+type Mode string
+
+// Modes.
+const (
+	ModeFiles   Mode = "files_with_matches"
+	ModeContent Mode = "content"
+	ModeCount   Mode = "count"
+)
+
+// GrepQuery is what to look for.
+type GrepQuery struct {
+	// Start is a folder or a file.
+	Start   *file.Target
+	Pattern string
+	// Glob and Type choose files; empty means all that are not ignored.
+	Glob, Type string
+	Mode       Mode
+	Fold       bool
+	Multiline  bool
+	// Before and After are lines of context.
+	Before, After int
+	// Enough is how many entries are needed; 0 means all.
+	Enough int
+	// Ripgrep is the program that is asked which files may match, or empty.
+	Ripgrep string
+}
+
+// Hit is a line with a match.
+type Hit struct {
+	Number int
+	Text   string
+	// Cut says that Text is the start of a longer line.
+	Cut           bool
+	Before, After []string
+}
+
+// FileHits are the matches in one file.
+type FileHits struct {
+	// Path is absolute.
+	Path  string
+	Hits  []Hit // of ModeContent
+	Count int   // of ModeCount, and 1 of ModeFiles
+}
+
+// entries is how many entries of a result it makes.
+func (f *FileHits) entries(m Mode) int {
+	if m == ModeContent {
+		return len(f.Hits)
+	}
+	return 1
+}
+
+// GrepAnswer is what was found, by path.
+type GrepAnswer struct {
+	Files []FileHits
+	// Strategy is how: ripgrep where it was asked first, else native.
+	Strategy string
+	// Searched is how many files there were to be searched.
+	Searched int
+	// Incomplete says that not all was searched, and Why.
+	Incomplete bool
+	Why        string
+	// Skipped are files and folders that could not be read.
+	Skipped int64
+}
+
+// Grep looks for a pattern in files.
+func Grep(ctx context.Context, q GrepQuery) (GrepAnswer, error) {
+	re, err := compile(q.Pattern, q.Fold, q.Multiline)
+	if err != nil {
+		return GrepAnswer{}, err
+	}
+	sel, err := newSelection(q)
+	if err != nil {
+		return GrepAnswer{}, err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, MaxGrepTime, errTooLong)
+	defer cancel()
+	g := &grep{ctx: limited, q: q, re: re}
+	a := GrepAnswer{Strategy: "native"}
+	st, err := q.Start.Stat()
+	switch {
+	case err != nil:
+		return a, err
+	case st.IsDir():
+		err = g.list(sel, &a)
+	default:
+		g.files = []string{""}
+	}
+	if err == nil {
+		a.Searched = len(g.files)
+		if st.IsDir() && q.Ripgrep != "" && re.rust != "" && len(g.files) > 0 {
+			if g.narrow(q.Ripgrep) {
+				a.Strategy = "ripgrep"
+			}
+		}
+		g.run(&a)
+		a.Skipped += g.skipped.Load()
+	}
+	if e := file.Aborted(ctx); e != nil {
+		return a, e
+	}
+	if limited.Err() != nil {
+		return a, file.Error(abi.TypeTimeout, file.CodeTimeout, "the search took more than %v. Search a smaller folder, or narrow it with glob or type.", MaxGrepTime)
+	}
+	return a, err
+}
+
+var errTooLong = errors.New("the search took too long")
+
+// grep is one search.
+type grep struct {
+	ctx   context.Context
+	q     GrepQuery
+	re    *regex
+	files []string // relative to the start; "" is the start itself
+
+	results []*FileHits
+	done    []bool
+	next    atomic.Int64
+	stopped atomic.Bool
+	skipped atomic.Int64
+
+	mu       sync.Mutex
+	frontier int // files below it are done
+	entries  int // of the files below the frontier
+	bytes    int // of all hits
+	full     bool
+}
+
+// list finds the files of a folder that are to be searched.
+func (g *grep) list(sel *selection, a *GrepAnswer) error {
+	var mu sync.Mutex
+	st, err := Walk{Start: g.q.Start, Hidden: sel.hidden, MaxEntries: 4 * maxGrepFiles, Visit: func(e Entry) bool {
+		if e.Type != fs.TypeRegular || !sel.takes(&e) {
+			return true
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		g.files = append(g.files, e.Path)
+		return len(g.files) < maxGrepFiles
+	}}.Run(g.ctx)
+	if err != nil {
+		return err
+	}
+	a.Skipped = st.Denied
+	if st.Full || len(g.files) == maxGrepFiles {
+		a.Incomplete, a.Why = true, "there are too many files"
+	}
+	slices.SortFunc(g.files, ComparePaths)
+	return nil
+}
+
+// run searches the files, in parallel, and stops when enough entries are known from the
+// start of the list on.
+func (g *grep) run(a *GrepAnswer) {
+	g.results, g.done = make([]*FileHits, len(g.files)), make([]bool, len(g.files))
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 8, len(g.files)) {
+		wg.Go(func() { // waited for below
+			s := &searcher{g: g}
+			for !g.stopped.Load() && g.ctx.Err() == nil {
+				i := int(g.next.Add(1)) - 1
+				if i >= len(g.files) {
+					return
+				}
+				g.settle(i, s.file(g.files[i]))
+			}
+		})
+	}
+	wg.Wait()
+	for i := range g.frontier {
+		if r := g.results[i]; r != nil {
+			a.Files = append(a.Files, *r)
+		}
+	}
+	if g.full {
+		a.Incomplete, a.Why = true, "there is too much to return"
+	}
+}
+
+// settle takes the result of a file.
+func (g *grep) settle(i int, r *FileHits) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.results[i], g.done[i] = r, true
+	for g.frontier < len(g.done) && g.done[g.frontier] {
+		if r := g.results[g.frontier]; r != nil {
+			g.entries += r.entries(g.q.Mode)
+			g.bytes += len(r.Path)
+			for _, h := range r.Hits {
+				g.bytes += len(h.Text) + len(r.Path)
+				for _, c := range slices.Concat(h.Before, h.After) {
+					g.bytes += len(c)
+				}
+			}
+		}
+		g.frontier++
+		if g.bytes > MaxGrepOutput {
+			g.full = g.frontier < len(g.done)
+			g.stopped.Store(true)
+			return
+		}
+		if g.q.Enough > 0 && g.entries >= g.q.Enough {
+			g.stopped.Store(true)
+			return
+		}
+	}
+}
+
+// path is the absolute path of a file.
+func (g *grep) path(rel string) string {
+	if rel == "" {
+		return g.q.Start.Path
+	}
+	return filepath.Join(g.q.Start.Path, filepath.FromSlash(rel))
+}
+
+// selection is which files of a folder are searched.
+type selection struct {
+	glob   *fileGlob
+	types  []*wild
+	hidden bool
+}
+
+func newSelection(q GrepQuery) (*selection, error) {
+	s := &selection{}
+	if q.Glob != "" {
+		g, err := newFileGlob(q.Glob)
+		if err != nil {
+			return nil, err
+		}
+		s.glob = &g
+		// A pattern that names hidden things wants them.
+		s.hidden = !g.negated && (strings.HasPrefix(g.p.text, ".") || strings.Contains(g.p.text, "/."))
+	}
+	if q.Type != "" {
+		list, ok := types()[q.Type]
+		if !ok {
+			return nil, unknownType(q.Type)
+		}
+		for _, p := range list {
+			s.types = append(s.types, compileWild(p, false))
+		}
+	}
+	return s, nil
+}
+
+func unknownType(name string) error {
+	var near []string
+	for t := range types() {
+		if len(name) > 0 && (strings.HasPrefix(t, name[:1]) || strings.Contains(t, name) || slices.Contains(types()[t], "*."+name)) {
+			near = append(near, t)
+		}
+	}
+	slices.Sort(near)
+	short, _ := file.Cut(name, 60)
+	hint := ""
+	if len(near) > 0 {
+		hint = " Known are for instance " + strings.Join(near[:min(len(near), 12)], ", ") + "."
+	}
+	return file.Error(abi.TypeValidation, file.CodeUnknownType, "there is no file type %q.%s A glob such as *.go chooses files too.", short, hint)
+}
+
+// takes reports whether an entry is searched. A glob that names a file brings it back though it is
+// ignored or hidden, as long as its folder is not.
+func (s *selection) takes(e *Entry) bool {
+	named := s.glob != nil && s.glob.match(e.Path)
+	switch {
+	case s.glob != nil && named == s.glob.negated:
+		return false
+	case (e.Ignored || e.Hidden) && (s.glob == nil || s.glob.negated):
+		return false
+	}
+	if s.types == nil {
+		return true
+	}
+	return slices.ContainsFunc(s.types, func(w *wild) bool { return w.match(e.Name) })
+}
+
+// Check is nil for a query that can run: bad_regex, unknown_type and invalid_arguments are found
+// without a search.
+func Check(q GrepQuery) error {
+	if _, err := newSelection(q); err != nil {
+		return err
+	}
+	_, err := compile(q.Pattern, q.Fold, q.Multiline)
+	return err
+}
