@@ -110,6 +110,7 @@ var (
 		{"place", (*run).place, false},
 		{"started", (*run).durableStart, false},
 		{"execute", (*run).invoke, false},
+		{"owned", (*run).owned, true},
 		{"normalise", (*run).normalise, true},
 		{"post hooks", (*run).postHooks, true},
 		{"limit again", (*run).limit, true},

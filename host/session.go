@@ -44,6 +44,8 @@ type Session struct {
 	ids     map[string]bool
 	closed  bool
 	ended   sync.Once
+	// gone is closed when the session has ended.
+	gone chan struct{}
 }
 
 // NewSession makes a session. Tools whose declared services are missing are left
@@ -57,7 +59,7 @@ func (h *Host) NewSession(opt SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{h: h, opt: opt, slots: h.slots, active: map[*run]struct{}{}, ids: map[string]bool{}, known: map[string]string{}}
+	s := &Session{h: h, opt: opt, slots: h.slots, active: map[*run]struct{}{}, ids: map[string]bool{}, known: map[string]string{}, gone: make(chan struct{})}
 	if opt.Concurrency != nil {
 		limits, err := opt.Concurrency.withDefaults()
 		if err != nil {
@@ -80,6 +82,7 @@ func (h *Host) NewSession(opt SessionOptions) (*Session, error) {
 		h.leave(s)
 		return nil, err
 	}
+	s.watchLease()
 	return s, nil
 }
 

@@ -120,6 +120,7 @@ func (s *Session) close(ctx context.Context, reason abi.Cancel) error {
 	}
 	var hook error
 	s.ended.Do(func() {
+		close(s.gone)
 		_, hook = s.fire(context.WithoutCancel(ctx), HookInput{Event: HookSessionEnd}, s.opt.SessionEndHookTimeout)
 		s.h.leave(s)
 		for _, e := range s.reg.Load().sorted {

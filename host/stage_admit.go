@@ -26,12 +26,16 @@ func (r *run) slot() {
 }
 
 func (r *run) takeSlot() {
+	if !r.lease() {
+		return
+	}
 	release, err := r.s.slots.acquire(r.ctx, r.behavior.Kind)
 	if err != nil {
 		r.failWith(err, abi.CodeQueueFull, "the wait for a slot")
 		return
 	}
 	r.releases = append(r.releases, release)
+	r.lease()
 }
 
 // lock waits for the files of the call: readers share, a writer is alone.

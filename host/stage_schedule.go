@@ -63,10 +63,7 @@ func (r *run) guard() {
 		r.fail(s.notFound(r.call.Tool))
 		return
 	}
-	if err := s.opt.Runtime.AssertLease(r.ctx); err != nil {
-		e := abi.AsError(err)
-		s.Quarantine(e)
-		r.err = e
+	if !r.lease() {
 		return
 	}
 	if e := s.admits(r.entry, r.mode, r.behavior); e != nil {
