@@ -165,8 +165,13 @@ func newWorld(t *testing.T, name string) *world {
 		t.Fatal(err)
 	}
 	buildFixture(t, root)
-	return &world{t: t, root: root, name: name, bound: map[string]string{"ROOT": root, "RUNCWD": filepath.Join(root, "ws")},
+	w := &world{t: t, root: root, name: name, bound: map[string]string{"ROOT": root, "RUNCWD": filepath.Join(root, "ws")},
 		builtins: builtin.Options{StateDir: t.TempDir()}}
+	if strings.HasPrefix(name, "fetch-") { // recorded against a server of this machine
+		w.bound["HTTP"] = webServer(t)
+		w.builtins.Web.AllowPrivateNetwork = true
+	}
+	return w
 }
 
 func buildFixture(t testing.TB, root string) {

@@ -140,7 +140,7 @@ func markdown(text, address string, opt readerOptions) (md string, err error) {
 }
 
 // titleTag finds the title where the page has no more than that.
-var titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.{0,2000}?)</title>`)
+var titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.{0,1000}?)</title>`)
 
 // mainContent is the title and the article of a page, or all of it where there is
 // no article.

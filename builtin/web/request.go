@@ -82,7 +82,7 @@ func (s *shared) do(ctx context.Context, req request) (*response, error) {
 func (s *shared) judge(req request, hop int) error {
 	u, err := url.Parse(req.url)
 	if err == nil && u.Scheme != "" && !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https") {
-		return failure(abi.TypePermission, codeScheme, "%s: only http: and https: can be fetched", clip(u.Scheme)+":").With(map[string]any{"host": u.Hostname(), "hop": hop})
+		return failure(abi.TypePermission, codeScheme, "the scheme %q cannot be fetched, only http and https", clip(u.Scheme)).With(map[string]any{"host": u.Hostname(), "hop": hop})
 	}
 	if err := s.client.Check(req.method, req.url); err != nil {
 		return s.explain(err, req.url, hop)
