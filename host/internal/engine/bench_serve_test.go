@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -240,7 +241,7 @@ func (s *benchServer) bare(a benchAsk, closes, rewritten bool) (*bare, error) {
 				stack[0] = uint64(n)
 			case abi.FuncRet:
 				src, _ := m.Memory().Read(uint32(stack[1]), uint32(stack[2]))
-				c.out = append(make([]byte, 0, len(src)), src...)
+				c.out = bytes.Clone(src)
 			default:
 				stack[0] = 0
 			}

@@ -70,7 +70,7 @@ func newRaw(t testing.TB, b []byte) *rawGuest {
 				s[0] = uint64(n)
 			case abi.FuncRet:
 				src, _ := m.Memory().Read(uint32(s[1]), uint32(s[2]))
-				r.out = append(make([]byte, 0, len(src)), src...)
+				r.out = bytes.Clone(src)
 			default:
 				s[0] = 0
 			}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"slices"
@@ -78,7 +79,7 @@ func (i *instance) view(name string, ptr, n uint32) []byte {
 
 // copied is a copy of guest memory.
 func (i *instance) copied(name string, ptr, n uint32) []byte {
-	return append(make([]byte, 0, n), i.view(name, ptr, n)...)
+	return bytes.Clone(i.view(name, ptr, n))
 }
 
 // take(slot, ptr, cap) -> count.
@@ -112,7 +113,7 @@ func (i *instance) done(stack []uint64) {
 	if n > abi.MaxResult {
 		i.ret.big = true
 	} else {
-		i.ret.bytes = append(make([]byte, 0, n), b...)
+		i.ret.bytes = bytes.Clone(b)
 	}
 	if i.phase == phaseRun {
 		i.phase = phaseReturned

@@ -80,6 +80,14 @@ func next(dec *jsontext.Decoder) (jsontext.Token, error) {
 
 // Check reports whether b is exactly one strict JSON value.
 func Check(b []byte) error {
+	if plainly(b) {
+		return nil
+	}
+	return check(b)
+}
+
+// check is Check by the decoder, which has the last word.
+func check(b []byte) error {
 	_, err := with(b, func(dec *jsontext.Decoder) (struct{}, error) {
 		for {
 			if _, err := next(dec); err != nil || dec.StackDepth() == 0 {

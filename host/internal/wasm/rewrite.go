@@ -40,12 +40,11 @@ type Options struct {
 	// TableEntries is the most a table may grow to (100,000, at most 4,194,303);
 	// a table that begins larger keeps its initial size.
 	TableEntries int
-	// Depth is how deep calls may nest, in units (100,000). A call of a function
-	// that can call itself, directly or through others, takes one unit, and one
-	// more for each 16 locals and each 1,024 bytes of its body; that is about
-	// 100 bytes of stack, and never more than 3 KiB. The depth is looked at when
-	// fuel runs out: a guest gets deeper by one unit for each eight of fuel in a
-	// slice.
+	// Depth is how deep calls may nest, in units (100,000). At least one call on
+	// each circle of calls takes one unit, and one more for each 16 locals and each
+	// 1,024 bytes of the function's body; an indirect call takes two. The depth is
+	// looked at when fuel runs out, and large frames cost fuel: a guest gets deeper
+	// by some 100 bytes of stack for each eight of fuel in a slice.
 	Depth int
 	// Keep names the custom sections that stay; "name" is adapted. All others
 	// go: their offsets are stale and engines read some of them.
