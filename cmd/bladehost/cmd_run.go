@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 func runCommand(a *app) *cobra.Command {
 	var f hostFlags
+	var keep journalFlags
 	c := &cobra.Command{
 		Use:   "run [PLUGIN] TOOL [INPUT]",
 		Short: "Run one tool and print its result",
@@ -34,9 +36,10 @@ last is the result.`,
   echo '{"a":[1,2]}' | bladehost run blade-tool-jq Jq '{"query":".a[]","json":{"a":[1,2]}}'`,
 		Args:              rangeArgs(1, 3),
 		ValidArgsFunction: a.completeRun,
-		RunE:              func(c *cobra.Command, args []string) error { return a.runTool(c.Context(), f, args) },
+		RunE:              func(c *cobra.Command, args []string) error { return a.runTool(c.Context(), f, keep, args) },
 	}
 	f.add(c.Flags())
+	keep.add(c.Flags(), "none")
 	return c
 }
 
@@ -49,7 +52,7 @@ func (f *hostFlags) add(fs *pflag.FlagSet) {
 }
 
 // runTool is the command run.
-func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
+func (a *app) runTool(ctx context.Context, f hostFlags, keep journalFlags, args []string) error {
 	ref, name, rest, err := splitRun(args)
 	if err != nil {
 		return err
@@ -59,6 +62,10 @@ func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
 		return err
 	}
 	opt, err := a.sessionOptions(f)
+	if err != nil {
+		return err
+	}
+	path, err := keep.path("")
 	if err != nil {
 		return err
 	}
@@ -86,11 +93,11 @@ func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
 		}
 	}
 	call := host.Call{Tool: name, Input: input, Approved: true}
-	r, known, err := a.runOnce(ctx, h, opt, l, plugins, call)
+	r, known, err := a.runOnce(ctx, h, opt, l, path, plugins, call)
 	if err == nil && r.IsError() && len(plugins) == 1 {
 		var granted bool
 		if granted, err = l.askFolder(ctx, plugins[0], name, r.Error); granted && err == nil {
-			r, known, err = a.runOnce(ctx, h, opt, l, plugins, call)
+			r, known, err = a.runOnce(ctx, h, opt, l, path, plugins, call)
 		}
 	}
 	if err != nil {
@@ -102,10 +109,14 @@ func (a *app) runTool(ctx context.Context, f hostFlags, args []string) error {
 	return a.printResult(r)
 }
 
-// runOnce makes one call in a session of its own, and returns the result and the
-// names of the session's tools.
-func (a *app) runOnce(ctx context.Context, h *host.Host, opt host.SessionOptions, l *lender, plugins []*host.Plugin, call host.Call) (*abi.Result, []string, error) {
-	var err error
+// runOnce makes one call in a session of its own, which is kept in the journal if
+// there is one, and returns the result and the names of the session's tools.
+func (a *app) runOnce(ctx context.Context, h *host.Host, opt host.SessionOptions, l *lender, path string, plugins []*host.Plugin, call host.Call) (r *abi.Result, names []string, err error) {
+	k, err := a.keep(ctx, path, &opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, k.end(reasonOf(ctx, err))) }()
 	if opt.Plugins, err = l.attach(plugins); err != nil {
 		return nil, nil, err
 	}
@@ -113,6 +124,7 @@ func (a *app) runOnce(ctx context.Context, h *host.Host, opt host.SessionOptions
 	if err != nil {
 		return nil, nil, err
 	}
+	k.attach(s)
 	watched, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	go l.watch(watched, s, plugins)
@@ -122,7 +134,7 @@ func (a *app) runOnce(ctx context.Context, h *host.Host, opt host.SessionOptions
 		bar.show(y)
 	}
 	bar.close()
-	r, err := x.Result()
+	r, err = x.Result()
 	return r, toolNames(s, plugins), err
 }
 

@@ -21,6 +21,8 @@ type hostFlags struct {
 	timeout     string
 	memoryLimit string
 	mode        string
+	// typed says that a person typed the one call of this process.
+	typed bool
 }
 
 // newHost makes the host of this process: the one place where the parts are put
@@ -34,8 +36,10 @@ func (a *app) newHost(f hostFlags) (*host.Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := p.builtins()
+	own.Filesystem.AllowUnread = f.typed // the person knows the file
 	opt := host.Options{
-		Builtins:    builtin.Tools(p.builtins()),
+		Builtins:    builtin.Tools(own),
 		CacheDir:    p.compiled(),
 		ArtifactDir: filepath.Join(p.state, "artifacts"),
 		MemoryLimit: limit,
