@@ -23,6 +23,9 @@ type Options struct {
 	// Deny are absolute folders that cannot be used, even inside a workspace folder. StateDir
 	// is one of them by itself.
 	Deny []string
+	// AllowUnread lets a session change files that it has not read, for one call that a person
+	// typed. A file that it has read must still be as it was.
+	AllowUnread bool
 	// RawRead makes Read return a whole text file as it is when neither offset nor limit
 	// is given, instead of its first 2000 lines with numbers.
 	RawRead bool
@@ -51,7 +54,7 @@ type core struct {
 // Tools are the tools of the group filesystem. They share what sessions have read, so
 // one list serves all sessions of a host.
 func Tools(o Options) []tool.Tool {
-	c := &core{opt: o, deny: o.Deny, state: &file.State{}, history: file.OpenHistory(o.StateDir)}
+	c := &core{opt: o, deny: o.Deny, state: &file.State{AllowUnread: o.AllowUnread}, history: file.OpenHistory(o.StateDir)}
 	if o.StateDir != "" {
 		c.deny = append(c.deny[:len(c.deny):len(c.deny)], o.StateDir)
 	}
