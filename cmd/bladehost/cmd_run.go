@@ -53,6 +53,7 @@ func (f *hostFlags) add(fs *pflag.FlagSet) {
 
 // runTool is the command run.
 func (a *app) runTool(ctx context.Context, f hostFlags, keep journalFlags, args []string) error {
+	f.typed = true
 	ref, name, rest, err := splitRun(args)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 // sessionFlags are the flags of the command session.
 type sessionFlags struct {
 	hostFlags
+	keep        journalFlags
 	cwd         string
 	plugins     []string
 	timeoutMs   string
@@ -54,12 +56,21 @@ JSON Schema. End of input finishes running calls and ends the process.`,
 	fs.BoolVar(&f.autoApprove, "auto-approve", false, "approve every confirmation; deny rules and plan mode still count")
 	fs.StringVar(&f.tools, "tools", "", "only these tools, a `list` with commas; '' is none")
 	fs.StringVar(&f.noTools, "no-tools", "", "not these tools, a `list` with commas")
+	f.keep.add(fs, "journal.db in the state folder")
 	fs.StringVar(&f.services, "services", "", "services the agent supplies, a `list` with commas: "+strings.Join(abi.SessionServices(), ", "))
 	return c
 }
 
 // session is the command session.
-func (a *app) session(ctx context.Context, f sessionFlags) error {
+func (a *app) session(ctx context.Context, f sessionFlags) (err error) {
+	p, err := a.places()
+	if err != nil {
+		return err
+	}
+	path, err := f.keep.path(p.journalFile())
+	if err != nil {
+		return err
+	}
 	opt, err := a.sessionOptions(f.hostFlags)
 	if err != nil {
 		return err
@@ -92,10 +103,16 @@ func (a *app) session(ctx context.Context, f sessionFlags) error {
 	if opt.Services, err = sv.services(splitList(f.services)); err != nil {
 		return err
 	}
+	k, err := a.keep(ctx, path, &opt)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.end(reasonOf(ctx, err))) }()
 	s, err := h.NewSession(opt)
 	if err != nil {
 		return err
 	}
+	k.attach(s)
 	watched, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	go l.watch(watched, s, plugins)

@@ -15,6 +15,7 @@ func commands() []func(*app) *cobra.Command {
 		listCommand,
 		removeCommand,
 		sessionCommand,
+		journalCommand,
 		grantCommand,
 		grantsCommand,
 		configCommand,

@@ -20,6 +20,7 @@ const (
 	exitInput       = 7
 	exitInternal    = 8
 	exitChanged     = 9
+	exitLease       = 10
 	exitInterrupted = 130
 	exitTerminated  = 143
 )
@@ -34,10 +35,11 @@ var exitDocs = []struct {
 	{exitModule, "the file is no usable plugin, or it does not build"},
 	{exitDenied, "a permission is missing or was denied"},
 	{exitTimeout, "the deadline passed"},
-	{exitNotFound, "there is no such tool or plugin"},
+	{exitNotFound, "there is no such tool, plugin, journal or session"},
 	{exitInput, "the input is no JSON object or does not fit the tool's schema"},
 	{exitInternal, "a file cannot be read or written, or bladehost itself failed"},
 	{exitChanged, "a plugin is not the one that was accepted"},
+	{exitLease, "another process owns the session"},
 	{exitInterrupted, "interrupted (SIGINT)"},
 	{exitTerminated, "terminated (SIGTERM)"},
 }
@@ -78,6 +80,10 @@ var exitByCode = map[abi.Code]int{
 	abi.CodeToolNotFound: exitNotFound, abi.CodeNotInstalled: exitNotFound, abi.CodeNotDiscovered: exitNotFound,
 	abi.CodeArgumentsInvalid: exitInput, abi.CodeValidation: exitInput,
 	abi.CodeChanged: exitChanged, abi.CodeCorrupt: exitChanged,
+	abi.CodeJournalMissing: exitNotFound, abi.CodeJournalWrite: exitInternal, abi.CodeJournalRead: exitInternal, abi.CodeUnknownOutcome: exitInternal,
+	abi.CodeJournalCorrupt: exitInternal, abi.CodeJournalVersion: exitInternal, abi.CodeRecovery: exitInput,
+	abi.CodeLeaseConflict: exitLease, abi.CodeLeaseStale: exitLease, abi.CodeLeaseRequired: exitLease, abi.CodeLeaseTimeout: exitLease,
+	abi.CodeLeaseLost: exitLease, abi.CodeLeaseCorrupt: exitInternal, abi.CodeLeaseWrite: exitInternal,
 	abi.CodeIO: exitInternal, abi.CodeLifecycle: exitInternal, abi.CodeToolPanic: exitInternal,
 	abi.CodeNotWasm: exitModule, abi.CodeComponent: exitModule, abi.CodeModuleTruncated: exitModule, abi.CodeModuleMalformed: exitModule,
 	abi.CodeModuleLimit: exitModule, abi.CodeModuleFeature: exitModule, abi.CodeCommandModule: exitModule, abi.CodeExportMissing: exitModule,

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bladehost/bladehost/host"
+	"github.com/bladehost/bladehost/host/journal"
+	"github.com/bladehost/bladehost/host/journal/sqlite"
+	"github.com/bladehost/bladehost/host/policy"
+)
+
+// recoverFlags are what an operator decided.
+type recoverFlags struct {
+	hostFlags
+	plugins    []string
+	reconcile  []string
+	permission []string
+	cancel     []string
+	replay     []string
+	result     string
+	message    string
+}
+
+func (f recoverFlags) acts() bool {
+	return len(f.reconcile)+len(f.permission)+len(f.cancel)+len(f.replay) > 0
+}
+
+func journalRecover(a *app, file *string) *cobra.Command {
+	var f recoverFlags
+	c := &cobra.Command{
+		Use: "recover [SESSION]", Short: "Say what is open after a crash, and settle it", Args: rangeArgs(0, 1),
+		Long: `Say for every open call of a session, or of all, whether it ran and what may be
+done: look at it (it may have had its effect), decide its permission, make it
+again, or cancel it. With flags it is done, for one SESSION, in the order of the
+flags below; then what is still open is shown. A session that a living process
+owns is not touched. --cancel and --replay take "all", which leaves out calls
+whose outcome is not known.`,
+		Example: `  bladehost journal recover
+  bladehost journal recover S --reconcile attempt_x=completed --result '"sent"'
+  bladehost journal recover S --replay all`,
+		RunE: func(c *cobra.Command, args []string) error { return a.journalRecover(c.Context(), *file, f, args) },
+	}
+	fs := c.Flags()
+	fs.SortFlags = false
+	fs.StringArrayVar(&f.reconcile, "reconcile", nil, "`ATTEMPT=completed`, =failed or =cancelled: what you found out about a call that may have run")
+	fs.StringVar(&f.result, "result", "", "`JSON` that the model should read as the result of --reconcile …=completed (default null)")
+	fs.StringVar(&f.message, "message", "", "`text` of the error of --reconcile …=failed, or of a permission")
+	fs.StringArrayVar(&f.permission, "permission", nil, "`ATTEMPT=allow`, =deny or =cancel: decide a permission that waits")
+	fs.StringArrayVar(&f.cancel, "cancel", nil, "`ATTEMPT` that will not be made again, or all")
+	fs.StringArrayVar(&f.replay, "replay", nil, "`ATTEMPT` that is made again with the recorded input, or all")
+	fs.StringArrayVar(&f.plugins, "plugin", nil, "plugin `file` or folder for --replay, beside the installed ones (may be repeated)")
+	f.hostFlags.add(fs)
+	return c
+}
+
+func (a *app) journalRecover(ctx context.Context, file string, f recoverFlags, args []string) error {
+	if f.acts() && len(args) == 0 {
+		return usage("name the SESSION to recover; bladehost journal recover lists those with open calls")
+	}
+	s, err := a.openJournal(ctx, file, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }() // what was acknowledged is kept
+	if !f.acts() {
+		return a.showPlans(ctx, s, args)
+	}
+	if _, err := journal.PlanOf(ctx, s, args[0]); err != nil { // before a lease makes it a session
+		return err
+	}
+	k := &kept{a: a, store: s}
+	if err := k.own(ctx, args[0], 0); err != nil {
+		return err
+	}
+	err = a.recover(ctx, k, f)
+	err = errors.Join(err, k.guard.Release(context.WithoutCancel(ctx)))
+	return errors.Join(err, a.showPlans(ctx, s, args))
+}
+
+// recover does what the flags say, and stops at the first that fails.
+func (a *app) recover(ctx context.Context, k *kept, f recoverFlags) error {
+	for _, v := range f.reconcile {
+		id, what, _ := strings.Cut(v, "=")
+		o, err := f.outcome(what)
+		if err != nil {
+			return err
+		}
+		if err := k.j.Reconcile(ctx, id, o); err != nil {
+			return err
+		}
+	}
+	for _, v := range f.permission {
+		id, decision, _ := strings.Cut(v, "=")
+		if err := k.j.ResolvePermission(ctx, id, decision, f.message); err != nil {
+			return err
+		}
+	}
+	for _, v := range f.cancel {
+		list := []string{v}
+		if v == "all" {
+			list = nil
+			for _, at := range k.j.Attempts() {
+				if at.Class() != journal.ClassUnknown {
+					list = append(list, at.ID)
+				}
+			}
+		}
+		for _, id := range list {
+			if err := k.j.Cancel(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	if len(f.replay) > 0 {
+		return a.replay(ctx, k, f)
+	}
+	return nil
+}
+
+func (f recoverFlags) outcome(what string) (journal.Outcome, error) {
+	switch what {
+	case "completed":
+		result := json.RawMessage(f.result)
+		if f.result == "" {
+			result = json.RawMessage("null")
+		}
+		return journal.Outcome{Completed: result}, nil
+	case "failed":
+		no := false
+		message := f.message
+		if message == "" {
+			message = "it failed, as an operator found out"
+		}
+		return journal.Outcome{Failed: &journal.ErrorData{Message: message, Retryable: &no}}, nil
+	case "cancelled":
+		return journal.Outcome{Cancelled: true}, nil
+	}
+	return journal.Outcome{}, usage("--reconcile ATTEMPT=%s: the outcome is completed, failed or cancelled", what)
+}
+
+// replay makes calls again, in a session that is the journal's.
+func (a *app) replay(ctx context.Context, k *kept, f recoverFlags) error {
+	opt, err := a.sessionOptions(f.hostFlags)
+	if err != nil {
+		return err
+	}
+	if opt.Mode == "" {
+		opt.Mode = policy.ModeDefault
+	}
+	l, err := a.newLender(f.lend, "")
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	h, err := a.newHost(f.hostFlags)
+	if err != nil {
+		return err
+	}
+	defer closeHost(h)
+	plugins, err := a.sessionPlugins(ctx, h, f.plugins)
+	if err != nil {
+		return err
+	}
+	if opt.Plugins, err = l.attach(plugins); err != nil {
+		return err
+	}
+	rec := k.j.Recorder(journal.RecorderOptions{})
+	opt.ID, opt.Lifecycle, opt.Runtime, opt.AllowUndiscovered = k.j.SessionID(), rec, k.guard, true
+	s, err := h.NewSession(opt)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }() // each call has ended
+	for _, v := range f.replay {
+		list := []string{v}
+		if v == "all" {
+			list = nil
+			for _, at := range k.j.Plan().Retryable {
+				list = append(list, at.ID)
+			}
+		}
+		for n, id := range list {
+			if err := a.replayOne(ctx, rec, s, id, n+1, len(list)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) replayOne(ctx context.Context, rec *journal.Recorder, s *host.Session, id string, n, of int) error {
+	a.note("making call %d of %d again: %s", n, of, id)
+	res, err := rec.Replay(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	if res.IsError() {
+		a.note("%s: %s [%s]", id, res.Error.Message, res.Error.Code)
+	}
+	return nil
+}
+
+// showPlans shows what is open in one session or in all.
+func (a *app) showPlans(ctx context.Context, s journal.Store, args []string) error {
+	plans := []journal.Plan{}
+	add := func(session string) error {
+		p, err := journal.PlanOf(ctx, s, session)
+		if err == nil {
+			plans = append(plans, p)
+		}
+		return err
+	}
+	var err error
+	if len(args) > 0 {
+		err = add(args[0])
+	} else {
+		err = eachSession(ctx, s, func(i journal.SessionInfo) error {
+			if i.Open == 0 {
+				return nil
+			}
+			return add(i.SessionID)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		writeJSON(a.out, map[string]any{"sessions": plans})
+		return nil
+	}
+	rows := [][]string{}
+	for _, p := range plans {
+		for _, list := range [][]journal.Attempt{p.Unknown, p.Permissions, p.Retryable, p.Cancelable} {
+			for _, at := range list {
+				rows = append(rows, []string{p.SessionID, at.ID, at.ToolName, string(at.Status), string(at.SideEffect), adviceOf(at)})
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return a.line("nothing is open")
+	}
+	return a.table([]string{"SESSION", "ATTEMPT", "TOOL", "STATUS", "EFFECT", "WHAT TO DO"}, rows)
+}
+
+// adviceOf says what may be done with an open call.
+func adviceOf(at journal.Attempt) string {
+	switch at.Class() {
+	case journal.ClassUnknown:
+		return "it may have had its effect: find out, then --reconcile " + at.ID + "=completed|failed|cancelled"
+	case journal.ClassPermission:
+		return "it did not run, its permission waits: --permission " + at.ID + "=allow|deny|cancel"
+	case journal.ClassCancelable:
+		return "it was refused and did not run: --cancel " + at.ID
+	}
+	if at.Status == journal.StatusScheduled {
+		return fmt.Sprintf("it did not run: --replay %s or --cancel %s", at.ID, at.ID)
+	}
+	return fmt.Sprintf("it ran and may be repeated: --replay %s or --cancel %s", at.ID, at.ID)
+}

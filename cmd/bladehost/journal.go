@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host"
+	"github.com/bladehost/bladehost/host/journal"
+	"github.com/bladehost/bladehost/host/journal/sqlite"
+)
+
+// journalFlags say where calls are kept.
+type journalFlags struct {
+	file string
+	off  bool
+}
+
+func (f *journalFlags) add(fs *pflag.FlagSet, def string) {
+	fs.StringVar(&f.file, "journal", "", "keep what happens to each call in this `file` (default "+def+")")
+	fs.BoolVar(&f.off, "no-journal", false, "keep nothing")
+}
+
+// path is the journal's file, or "" for none.
+func (f journalFlags) path(def string) (string, error) {
+	switch {
+	case f.off && f.file != "":
+		return "", usage("--journal and --no-journal exclude each other")
+	case f.off:
+		return "", nil
+	case f.file != "":
+		return absPath(f.file)
+	}
+	return def, nil
+}
+
+// journalFile is the journal of sessions that name none.
+func (p places) journalFile() string { return filepath.Join(p.state, "journal.db") }
+
+// kept is a session that is kept in a journal. A nil one is not.
+type kept struct {
+	a     *app
+	store *sqlite.Store
+	guard *journal.Guard
+	j     *journal.Journal
+}
+
+// keep opens the journal, takes the session's lease and sets both in the
+// session's options. end must follow.
+func (a *app) keep(ctx context.Context, path string, opt *host.SessionOptions) (*kept, error) {
+	if path == "" {
+		return nil, nil
+	}
+	if opt.ID == "" {
+		opt.ID = "session_" + strings.ToLower(rand.Text())
+	}
+	store, err := sqlite.Open(ctx, path, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	k := &kept{a: a, store: store}
+	if err := k.own(ctx, opt.ID, 0); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	if err := k.j.Create(ctx, "create", ""); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	if n := len(k.j.Attempts()); n > 0 {
+		a.note("note: %d tool calls of an earlier run of session %s are open; see bladehost journal recover %s%s", n, opt.ID, opt.ID, a.journalFlag(path))
+	}
+	opt.Lifecycle, opt.Runtime = k.j.Recorder(journal.RecorderOptions{}), k.guard
+	return k, nil
+}
+
+// journalFlag is the flag that names a journal, where one must be named.
+func (a *app) journalFlag(path string) string {
+	if p, err := a.places(); err == nil && p.journalFile() == path {
+		return ""
+	}
+	return " --journal " + path
+}
+
+// own takes the lease of a session and opens its journal.
+func (k *kept) own(ctx context.Context, id string, wait time.Duration) error {
+	var err error
+	if k.guard, err = journal.Acquire(ctx, k.store, id, journal.GuardOptions{Wait: wait}); err != nil {
+		return err
+	}
+	k.j, err = journal.Open(ctx, k.store, journal.Options{SessionID: id, Guard: k.guard})
+	return err
+}
+
+// attach lets the lease be handed over only when the session has cleaned up.
+func (k *kept) attach(s *host.Session) {
+	if k != nil {
+		k.guard.SetBusy(s.Pending)
+	}
+}
+
+// end closes the session in the journal. Calls that still run keep it open: what
+// comes of them is not known.
+func (k *kept) end(reason string) error {
+	if k == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), abi.CleanupTime)
+	defer cancel()
+	err := k.guard.Err()
+	if err == nil && len(k.j.Attempts()) == 0 {
+		err = k.j.End(ctx, reason)
+	}
+	return errors.Join(err, k.close())
+}
+
+func (k *kept) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), abi.CleanupTime)
+	defer cancel()
+	var err error
+	if k.guard != nil {
+		err = k.guard.Release(ctx)
+	}
+	return errors.Join(err, k.store.Close())
+}
+
+// reasonOf is the reason of a session_closed.
+func reasonOf(ctx context.Context, err error) string {
+	switch {
+	case ctx.Err() != nil:
+		return "shutdown"
+	case err != nil:
+		return "error"
+	}
+	return "completed"
+}
