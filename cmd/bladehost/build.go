@@ -77,6 +77,9 @@ func (a *app) buildEnvironment() []string {
 // nameVersion is what a plugin made for another host does not know of itself.
 type nameVersion struct{ name, version string }
 
+// madeForExtism says that an import is of a module made for Extism.
+func madeForExtism(name string) bool { return strings.HasPrefix(name, "extism:") }
+
 // addManifest asks the module of ref for its manifest and puts it into the section.
 func addManifest(ctx context.Context, h *host.Host, ref string, module []byte, nv nameVersion) ([]byte, error) {
 	info, err := host.Inspect(module)
@@ -84,7 +87,7 @@ func addManifest(ctx context.Context, h *host.Host, ref string, module []byte, n
 		return nil, about(ref, err)
 	}
 	describe := func() (json.RawMessage, error) { return h.Describe(ctx, module) }
-	if nv != (nameVersion{}) || slices.ContainsFunc(info.Imports, func(i string) bool { return strings.HasPrefix(i, "extism:") }) {
+	if nv != (nameVersion{}) || slices.ContainsFunc(info.Imports, madeForExtism) {
 		describe = func() (json.RawMessage, error) { return h.DescribeExtism(ctx, module, nv.name, nv.version) }
 	}
 	raw, err := describe()

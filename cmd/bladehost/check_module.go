@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/bladehost/bladehost/abi"
@@ -23,6 +24,7 @@ func (c *checker) module() {
 		c.add("V05", sevError, "module", fixOf(abi.CodeOf(err)), "%v", err)
 		return
 	}
+	c.foreign = slices.ContainsFunc(info.Imports, madeForExtism)
 	c.runs = info.Problem == nil || info.Problem.Code == abi.CodeManifestMissing
 	if !c.runs {
 		c.add("V05", sevError, "module", fixOf(info.Problem.Code), "%s", info.Problem.Message)
@@ -54,10 +56,15 @@ func (c *checker) describe(ctx context.Context) error {
 	if !c.runs {
 		return nil
 	}
+	// A module made for another host may know its name and version from the section only.
+	subject := c.code
+	if c.foreign {
+		subject = c.whole
+	}
 	var err error
-	if c.told, err = c.h.Describe(ctx, c.code); err == nil {
+	if c.told, err = c.h.Describe(ctx, subject); err == nil {
 		var again []byte
-		if again, err = c.h.Describe(ctx, c.code); err == nil && !bytes.Equal(c.told, again) {
+		if again, err = c.h.Describe(ctx, subject); err == nil && !bytes.Equal(c.told, again) {
 			c.add("V04", sevError, "module", "describe the plugin with constants: no time, no random numbers, no map in random order",
 				"blade_describe answers differently when the module is loaded again")
 		}

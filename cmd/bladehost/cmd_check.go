@@ -96,7 +96,10 @@ type checker struct {
 	// and told what the module says about itself: nil where there is none.
 	code          []byte
 	section, told json.RawMessage
-	manifest      *abi.Manifest
+	// whole is the module as it is, foreign that it was made for Extism.
+	whole    []byte
+	foreign  bool
+	manifest *abi.Manifest
 	// valid says that a host would accept the manifest, runs that it would load
 	// the module.
 	valid, runs bool
@@ -138,6 +141,7 @@ func (c *checker) load(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
+	c.whole = module
 	if c.code, c.section, err = host.SplitManifest(module); err != nil {
 		e := abi.AsError(err)
 		return abi.NewError(e.Code, "%s: %s", ref, e.Message).Because(err)
