@@ -32,6 +32,9 @@ type wild struct {
 	// of a pattern such as *.log.
 	literal, suffix string
 	plain, star     bool
+	// prefix is what a path has to start with before the steps begin. Git takes the letters in front
+	// of the first special one off before it looks at the rest, so that "a**/b" finds ab.
+	prefix string
 }
 
 // compileWild compiles a pattern; path says that it is matched against a path, where
@@ -44,6 +47,10 @@ func compileWild(p string, path bool) *wild {
 		return &wild{suffix: p[1:], star: true}
 	}
 	w := &wild{}
+	if path {
+		i := strings.IndexAny(p, `*?[\`)
+		w.prefix, p = p[:i], p[i:]
+	}
 	for i := 0; i < len(p); {
 		switch c := p[i]; c {
 		case '\\':
@@ -214,6 +221,10 @@ func (w *wild) match(s string) bool {
 		return s == w.literal
 	case w.star:
 		return len(s) >= len(w.suffix) && s[len(s)-len(w.suffix):] == w.suffix
+	}
+	s, ok := strings.CutPrefix(s, w.prefix)
+	if !ok {
+		return false
 	}
 	n := len(w.steps)
 	now, next := make([]bool, n+1), make([]bool, n+1)
