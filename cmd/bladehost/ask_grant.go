@@ -86,7 +86,7 @@ func (l *lender) ask(ctx context.Context, p *host.Plugin, k policy.GrantKind, v,
 		*l.f.allow[k] = append(*l.f.allow[k], v)
 		return true, nil
 	case "a", "always":
-		g := policy.Grant{Plugin: p.Manifest().Name, Digest: p.Digest(), Scope: policy.ScopePlugin, Kind: k, Value: v}
+		g := policy.Grant{Plugin: p.Manifest().Name, Digest: p.Digest(), Scope: policy.ScopePlugin, Kind: k, Value: v, Asked: policy.Asked(p.Manifest())}
 		if err := l.a.completeGrant(&g); err != nil {
 			return false, err
 		}

@@ -59,7 +59,7 @@ func (a *app) grant(ctx context.Context, name string, f lendFlags, toolName, las
 	if err != nil {
 		return err
 	}
-	base := policy.Grant{Plugin: name, Digest: e.SHA256, Scope: policy.ScopePlugin}
+	base := policy.Grant{Plugin: name, Digest: e.SHA256, Scope: policy.ScopePlugin, Asked: policy.Asked(m)}
 	if toolName != "" {
 		if !contains(e.ToolNames(), toolName) {
 			return notFound(toolName, name, e.ToolNames())

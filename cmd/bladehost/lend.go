@@ -145,6 +145,9 @@ func (l *lender) grants(p *host.Plugin) (host.Grants, error) {
 		return host.Grants{}, err
 	}
 	set := l.effective(list, p)
+	if err := l.asksForMore(m, p.Digest(), set); err != nil {
+		return host.Grants{}, err
+	}
 	var g host.Grants
 	if err := l.folders(&g, m, set); err != nil {
 		return g, err
@@ -205,6 +208,36 @@ func (l *lender) tellStale(m *abi.Manifest, set policy.GrantSet) {
 	}
 	l.a.note("%s %s was granted to another module of this name and does not count: %s; grant it anew with: bladehost grant %s …",
 		l.a.paint(l.a.errTTY, yellow, "careful:"), m.Name, strings.Join(what, ", "), m.Name)
+}
+
+// asksForMore refuses a module that asks for more than another one of its name did
+// when that was granted something: until the user has looked at the difference and
+// granted, by a command or a flag, what this one is to have.
+func (l *lender) asksForMore(m *abi.Manifest, digest string, set policy.GrantSet) error {
+	before, old, known := set.AskedBefore()
+	if !known || len(set.Allow) > 0 || l.f.all || slices.ContainsFunc(policy.GrantKinds(), func(k policy.GrantKind) bool { return len(*l.f.allow[k]) > 0 }) {
+		return nil
+	}
+	asked := policy.Asked(m)
+	more := without(asked, before)
+	if len(more) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for _, part := range []struct {
+		sign string
+		list []string
+	}{{"+", more}, {"-", without(before, asked)}, {" ", without(asked, more)}} {
+		for _, line := range part.list {
+			fmt.Fprintf(&b, "\n  %s %s", part.sign, line)
+		}
+	}
+	again := "bladehost grant " + m.Name
+	for _, g := range set.Stale {
+		again += fmt.Sprintf(" --allow-%s %s", g.Kind, g.Value)
+	}
+	return abi.NewError(abi.CodeNotGranted, "%s is another module than the one that you granted something (sha256 %s…, now %s…), and it asks for more:%s\nif that is right, grant what it is to have, for example what the other one had: %s",
+		m.Name, old[:12], digest[:12], b.String(), again).With(map[string]any{"more": more, "before": before, "now": asked})
 }
 
 // denial is a folder that is denied, and by what.

@@ -61,6 +61,8 @@ type Grant struct {
 	Tool    string     `json:"tool,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
 	Created time.Time  `json:"created"`
+	// Asked is what the module asked for when it was granted; see [Asked].
+	Asked []string `json:"asked,omitempty"`
 	// Real is the folder that Value meant when it was granted, after links.
 	Real string `json:"realPath,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -188,3 +189,30 @@ func BenchmarkDecision(b *testing.B) {
 }
 
 var toolBehavior = tool.Behavior{Kind: abi.KindReadOnly, ReadOnly: true}
+
+func TestAsked(t *testing.T) {
+	m := &abi.Manifest{Capabilities: &abi.Capabilities{
+		FS:      &abi.FSRequest{Write: true},
+		HTTP:    &abi.HTTPRequest{Hosts: []string{"b.example", "a.example"}, Methods: []string{"POST", "GET"}},
+		Secrets: []abi.SecretRequest{{Name: "T", Hosts: []string{"b.example"}}},
+		Env:     []abi.EnvRequest{{Name: "HOME"}},
+	}}
+	want := []string{"reach a.example (GET, POST)", "reach b.example (GET, POST)", "read folders", "see the variable HOME", "use the secret T at b.example", "write folders"}
+	if got := Asked(m); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := Asked(&abi.Manifest{}); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	// The last grant says what the other module asked for.
+	older, newer := grant(GrantNet, "a.example"), grant(GrantNet, "b.example")
+	older.Asked, newer.Asked = []string{"x"}, []string{"y"}
+	newer.Created = older.Created.Add(time.Hour)
+	set := Effective([]Grant{newer, older, grant(GrantEnv, "A")}, "blade-tool-x", digestB, "", time.Now())
+	if asked, digest, known := set.AskedBefore(); !known || digest != digestA || asked[0] != "y" {
+		t.Errorf("%q %s %v", asked, digest, known)
+	}
+	if _, _, known := Effective([]Grant{grant(GrantEnv, "A")}, "blade-tool-x", digestB, "", time.Now()).AskedBefore(); known {
+		t.Error("known from a grant that does not say")
+	}
+}
