@@ -71,7 +71,7 @@ type Options struct {
 	// here, and the proxy is asked for the address. The proxy itself may be
 	// private: whoever set it chose it.
 	Proxy *url.URL
-	// Fill replaces the secrets in the header values of a request to a host. It is
+	// Fill replaces the secrets in the header values of a request to a host:port. It is
 	// called for each hop. Nil leaves values as they are.
 	Fill func(ctx context.Context, host, value string) (string, error)
 	// Note is told of each hop that was sent, and of each that was refused, with
@@ -364,7 +364,7 @@ func (c *Client) send(ctx context.Context, req Request, t Target, private bool) 
 	if len(req.Body) == 0 {
 		hr.Body, hr.ContentLength, hr.GetBody = nil, 0, nil
 	}
-	if hr.Header, err = c.header(ctx, req.Header, t.Host); err != nil {
+	if hr.Header, err = c.header(ctx, req.Header, t.HostPort()); err != nil {
 		return nil, err
 	}
 	if hr.Header.Get("User-Agent") == "" {

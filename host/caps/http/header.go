@@ -77,7 +77,7 @@ func (c *Client) checkRequest(req *Request) error {
 	return nil
 }
 
-// header is the header of one hop, with the secrets of its host in place.
+// header is the header of one hop, with the secrets of its host:port in place.
 func (c *Client) header(ctx context.Context, h http.Header, host string) (http.Header, error) {
 	out := make(http.Header, len(h)+2)
 	for name, values := range h {

@@ -532,3 +532,30 @@ func FuzzTarget(f *testing.F) {
 		}
 	})
 }
+
+func TestCovers(t *testing.T) {
+	for _, c := range []struct {
+		host    string
+		pattern string
+		want    bool
+	}{
+		{"api.example.com", "api.example.com", true},
+		{"API.example.com.", "api.example.com", true},
+		{"api.example.com:443", "api.example.com", true},
+		{"api.example.com:8443", "api.example.com:8443", true},
+		{"api.example.com:443", "api.example.com:8443", false},
+		{"api.example.com", "api.example.com:443", false},
+		{"a.b.example.com:80", "*.example.com", true},
+		{"example.com:80", "*.example.com", false},
+		{"[::1]:80", "[::1]:80", true},
+		{"[::1]:80", "::1", true},
+		{"::1", "::1", true},
+		{"127.0.0.1:80", "127.0.0.1:81", false},
+		{"[::1", "::1", false},
+		{"a.example.com:x", "a.example.com", false},
+	} {
+		if got := Covers(c.host, []string{c.pattern}); got != c.want {
+			t.Errorf("Covers(%q, %q) = %v", c.host, c.pattern, got)
+		}
+	}
+}

@@ -63,13 +63,24 @@ func CheckPattern(p string) error {
 	return nil
 }
 
-// Covers reports whether a list of patterns has a host, whatever the port.
+// Covers reports whether a list of patterns has a host, which may be given with its
+// port. Without one, a pattern that names a port does not have it.
 func Covers(host string, patterns []string) bool {
-	name, addr, err := canonicalHost(host)
+	bare, port, err := splitPattern(host)
 	if err != nil {
 		return false
 	}
-	ok, _ := covered(patterns, Target{Host: name, Addr: addr})
+	name, addr, err := canonicalHost(bare)
+	if err != nil {
+		return false
+	}
+	t := Target{Host: name, Addr: addr}
+	if port != "" {
+		if t.Port, err = strconv.Atoi(port); err != nil {
+			return false
+		}
+	}
+	ok, _ := covered(patterns, t)
 	return ok
 }
 

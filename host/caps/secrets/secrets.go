@@ -25,7 +25,8 @@ type Source interface {
 	Get(ctx context.Context, name string) (value string, ok bool, err error)
 }
 
-// Grant says that a plugin may use a secret for some hosts: exact names or *.name.
+// Grant says that a plugin may use a secret for some hosts: names or *.name, which may
+// have a port.
 type Grant struct {
 	Name  string
 	Hosts []string
@@ -86,7 +87,7 @@ func Names(value string) []string {
 // of half the texts that come back.
 const minLength = 4
 
-// Fill replaces the marks in a header value for a host. Its errors are
+// Fill replaces the marks in a header value for a host, which has its port. Its errors are
 // NOT_GRANTED or SECRET_MISSING and name the secret, never its value.
 func (v *Vault) Fill(ctx context.Context, host, value string) (string, error) {
 	var fail error
