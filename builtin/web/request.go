@@ -87,6 +87,16 @@ func (s *shared) judge(req request, hop int) error {
 	if err := s.client.Check(req.method, req.url); err != nil {
 		return s.explain(err, req.url, hop)
 	}
+	if !s.opt.AllowPrivateNetwork { // a list of hosts does not open a private network
+		t, err := http.ParseTarget(req.url)
+		public := http.Policy{}
+		if err == nil {
+			err = public.Allows(t, req.method)
+		}
+		if err != nil {
+			return s.explain(err, req.url, hop)
+		}
+	}
 	if req.only != nil && !http.Covers(u.Hostname(), patterns(req.only)) {
 		return failure(abi.TypePermission, codeHost, "%s is not among the domains of this turn: %s", u.Hostname(), strings.Join(req.only, ", ")).With(map[string]any{"host": u.Hostname(), "hop": hop})
 	}

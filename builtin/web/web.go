@@ -9,6 +9,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -40,6 +41,8 @@ type Options struct {
 	Search []Provider
 	// Limits bounds what is read and kept.
 	Limits Limits
+
+	resolver *net.Resolver // of tests; nil is the system's
 }
 
 // Limits bounds the web tools. A zero field has the default beside it.
@@ -166,7 +169,7 @@ func newShared(o Options) *shared {
 		// A call's own deadline bounds all of it; what is read is bounded where it is
 		// read, so that a body that is too long is cut and no error.
 		Limits: http.Limits{Timeout: maxTimeout * time.Millisecond, Header: maxTimeout * time.Millisecond, MaxBody: s.lim.MaxBody + 1},
-		Proxy:  o.Proxy,
+		Proxy:  o.Proxy, Resolver: o.resolver,
 	})
 	return s
 }
