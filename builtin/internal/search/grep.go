@@ -155,6 +155,7 @@ type grep struct {
 	entries  int // of the files below the frontier
 	bytes    int // of all hits
 	full     bool
+	cut      bool // the answer ends at the frontier
 }
 
 // list finds the files of a folder that are to be searched.
@@ -213,7 +214,7 @@ func (g *grep) settle(i int, r *FileHits) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.results[i], g.done[i] = r, true
-	for g.frontier < len(g.done) && g.done[g.frontier] {
+	for !g.cut && g.frontier < len(g.done) && g.done[g.frontier] {
 		if r := g.results[g.frontier]; r != nil {
 			g.entries += r.entries(g.q.Mode)
 			g.bytes += len(r.Path)
@@ -226,13 +227,13 @@ func (g *grep) settle(i int, r *FileHits) {
 		}
 		g.frontier++
 		if g.bytes > MaxGrepOutput {
-			g.full = g.frontier < len(g.done)
-			g.stopped.Store(true)
-			return
+			g.full, g.cut = g.frontier < len(g.done), true
 		}
 		if g.q.Enough > 0 && g.entries >= g.q.Enough {
+			g.cut = true
+		}
+		if g.cut { // what others find behind this file does not count
 			g.stopped.Store(true)
-			return
 		}
 	}
 }
