@@ -82,6 +82,20 @@ func (g Grants) roots() []string {
 	return out
 }
 
+// denies reports whether every folder that has a path keeps it from the plugin.
+func (g Grants) denies(path string) bool {
+	denied := false
+	for _, f := range g.Folders {
+		switch inside, no := f.Denies(path); {
+		case inside && !no:
+			return false
+		case inside:
+			denied = true
+		}
+	}
+	return denied
+}
+
 // workingDir is the variable by which libc-like runtimes learn where relative
 // paths start; WASI itself has no such notion.
 const workingDir = "PWD"

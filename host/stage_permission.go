@@ -81,6 +81,10 @@ func (r *run) judgePaths() {
 	explicit := len(rules.Allow) > 0 && rules.Explicit(r.signature())
 	for _, path := range r.paths {
 		v := p.Judge(path, explicit)
+		if g := r.entry.guest; g != nil && v.Behavior != tool.PermissionDeny && g.grants.denies(v.Real) {
+			r.deny(policy.LayerPath, abi.NewError(abi.CodeDeniedPath, "the path %s was denied to the plugin; see what denies it with: bladehost grants why %s read %s", clip(path), g.manifest.Name, clip(path)).With(map[string]string{"path": path}))
+			return
+		}
 		switch v.Behavior {
 		case tool.PermissionDeny:
 			r.deny(policy.LayerPath, abi.NewError(abi.CodeDeniedPath, "the path %s: %s%s", clip(path), v.Reason, r.hint(path)).With(map[string]string{"path": path}))

@@ -302,6 +302,11 @@ func (a *app) grantsWhy(plugin string, k policy.GrantKind, value string) error {
 	}
 	set := policy.Effective(list, plugin, e.SHA256, "", time.Now())
 	why := set.Why(k, value)
+	own := a.ownFolder(k, value)
+	if own != "" {
+		why = append(why, own+" is a folder of bladehost itself, which is never granted")
+		set.Allow = nil
+	}
 	asked := asksFor(k, value, &abi.Manifest{Capabilities: e.Capabilities})
 	if a.json {
 		writeJSON(a.out, map[string]any{"plugin": plugin, "kind": k, "value": value, "granted": set.Allows(k, value) && asked, "why": why, "requested": asked})
@@ -312,7 +317,24 @@ func (a *app) grantsWhy(plugin string, k policy.GrantKind, value string) error {
 			return err
 		}
 	}
+	if own != "" {
+		return a.line("so it is not granted, and a grant would not help")
+	}
 	return a.line(verdict(plugin, k, value, set, asked))
+}
+
+// ownFolder is the one of our own folders that a path lies in, or empty.
+func (a *app) ownFolder(k policy.GrantKind, path string) string {
+	p, err := a.places()
+	if err != nil || k != policy.GrantRead && k != policy.GrantWrite {
+		return ""
+	}
+	for _, own := range []string{p.config, p.data, p.state, p.cache} {
+		if below(own, path) {
+			return own
+		}
+	}
+	return ""
 }
 
 // verdict says what it comes to, and what would change it.

@@ -142,3 +142,23 @@ func TestDenyAnyDepth(t *testing.T) {
 		wantErr(t, "after the move", writeTo(d, "p2/q/.git/config", "x"), ErrDenied)
 	})
 }
+
+func TestDenies(t *testing.T) {
+	dir := t.TempDir()
+	g, err := Open(dir, Options{Deny: []string{"secret", "**/.key"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close() }()
+	for _, c := range []struct {
+		path           string
+		inside, denied bool
+	}{
+		{"", true, false}, {"a", true, false}, {"secret", true, true}, {"secret/a", true, true}, {"secrets", true, false},
+		{"a/.key", true, true}, {"..", false, false}, {"../secret", false, false}, {"..secret", true, false},
+	} {
+		if inside, denied := g.Denies(filepath.Join(g.RealPath(), c.path)); inside != c.inside || denied != c.denied {
+			t.Errorf("%s: %v %v", c.path, inside, denied)
+		}
+	}
+}

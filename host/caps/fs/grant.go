@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -100,6 +101,20 @@ func (g *Grant) GuestPath() string { return g.guest }
 
 // RealPath is the folder's path with links resolved, as of Open.
 func (g *Grant) RealPath() string { return g.real }
+
+// Denies reports whether an absolute path without links lies inside the folder, at a
+// place that Deny keeps from everybody. It looks at the text only: the guard is in the
+// operations themselves, and this is for saying so in good time.
+func (g *Grant) Denies(path string) (inside, denied bool) {
+	for _, root := range []string{g.real, g.guest} {
+		rel, err := filepath.Rel(root, path)
+		if rel = toSlash(rel); err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+			continue
+		}
+		return true, g.rules.check(rel, accRead) != nil
+	}
+	return false, false
+}
 
 // ReadOnly reports whether the grant refuses changes.
 func (g *Grant) ReadOnly() bool { return g.opt.ReadOnly }
