@@ -21,9 +21,12 @@ func journalCommand(a *app) *cobra.Command {
 what happened to each call, whether the file is sound, and what is open after a
 crash. docs/journal.md tells the whole story.`,
 	}
-	var file string
-	c.PersistentFlags().StringVar(&file, "journal", "", "the journal's `file` (default: that of the state folder)")
-	c.AddCommand(journalLs(a, &file), journalShow(a, &file), journalVerify(a, &file), journalRecover(a, &file), journalExport(a, &file))
+	for _, make := range []func(*app, *string) *cobra.Command{journalLs, journalShow, journalVerify, journalRecover, journalExport} {
+		file := new(string)
+		sub := make(a, file)
+		sub.Flags().StringVar(file, "journal", "", "the journal's `file` (default: that of the state folder)")
+		c.AddCommand(sub)
+	}
 	return c
 }
 

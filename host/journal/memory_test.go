@@ -1,6 +1,8 @@
 package journal_test
 
 import (
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -10,7 +12,14 @@ import (
 	"github.com/bladehost/bladehost/host/journal/journaltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var rounds = flag.Int("rounds", 50, "rounds of TestKillLoop")
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childEnv); dir != "" {
+		os.Exit(child(dir)) // a process that is killed
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func memory(t *testing.T, clock func() time.Time) journal.Store {
 	s := journal.NewMemory(clock)

@@ -45,13 +45,21 @@ type writer struct {
 	// broken is why the file must be opened anew before anything else is written.
 	broken  error
 	commits int
+	stmts   []*sql.Stmt
 
 	getSession, addSession, setSession, setMeta   *sql.Stmt
 	addEvent, addAttempt, getAttempt, setAttempt  *sql.Stmt
 	addPermission, addCommand, getLease, putLease *sql.Stmt
 }
 
-func (w *writer) close() error { return errors.Join(w.conn.Close(), w.db.Close()) }
+// close frees the statements first: SQLite keeps the file open for them.
+func (w *writer) close() error {
+	var errs []error
+	for _, s := range w.stmts {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+}
 
 // end moves the log to the file and closes. Whoever opens next would do it too.
 func (w *writer) end() error {
@@ -105,6 +113,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		if *p.stmt, err = w.conn.PrepareContext(ctx, p.text); err != nil {
 			return err
 		}
+		w.stmts = append(w.stmts, *p.stmt)
 	}
 	return nil
 }

@@ -1,0 +1,160 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/host/internal/sqlite/faulty"
+	"github.com/bladehost/bladehost/host/journal"
+	. "github.com/bladehost/bladehost/host/journal/journaltest"
+	"github.com/bladehost/bladehost/host/journal/sqlite"
+)
+
+// ledger is what a run was told: which commands are in, which are certainly not.
+type ledger struct {
+	acknowledged, refused []string
+	errors                []error
+	// broken is why the same store could not write after all worked again.
+	broken error
+}
+
+// script makes calls and notes what it was told of each commit.
+func (l *ledger) script(ctx context.Context, path, vfs string, mend func()) {
+	s, err := sqlite.Open(ctx, path, sqlite.Options{VFS: vfs})
+	if err != nil {
+		l.errors = append(l.errors, err)
+		return
+	}
+	defer func() { _ = s.Close() }()
+	for i := range commits {
+		id := fmt.Sprint(i)
+		list := []journal.Draft{Scheduled(id, abi.SideEffectPure), Started(id, abi.SideEffectPure), Completed(id)}
+		if i == 0 {
+			list = []journal.Draft{Created()}
+		}
+		for k := range list {
+			list[k].CommandID = id
+		}
+		_, err := s.Append(ctx, "s", list, journal.AppendOptions{})
+		switch abi.CodeOf(err) {
+		case "":
+			if err == nil {
+				l.acknowledged = append(l.acknowledged, id)
+				continue
+			}
+			l.errors = append(l.errors, errors.New("an error without a code: "+err.Error()))
+		case abi.CodeUnknownOutcome:
+		default:
+			l.refused = append(l.refused, id)
+		}
+		l.errors = append(l.errors, err)
+	}
+	mend()
+	if _, err := s.Append(ctx, "mended", []journal.Draft{Created()}, journal.AppendOptions{}); err != nil {
+		l.broken = err
+	}
+}
+
+const commits = 6
+
+// Every write, sync, truncation, removal and opening fails once, one after the
+// other, for a moment or for good: what was acknowledged is there, what was
+// refused is not, the file is sound, and writing goes on afterwards.
+func TestEveryOperationFails(t *testing.T) {
+	vfs, err := faulty.New("faulty-" + t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range faulty.Ops() {
+		for _, sticky := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s sticky=%v", op, sticky), func(t *testing.T) {
+				hits := 0
+				for n := 1; ; n++ {
+					path := filepath.Join(t.TempDir(), "j.db")
+					var l ledger
+					vfs.Fail(op, n, sticky)
+					hit := 0
+					l.script(t.Context(), path, vfs.Name(), func() { hit += vfs.Mend() })
+					if l.broken != nil {
+						t.Fatalf("%s %d: %v", op, n, l.broken)
+					}
+					if hit+vfs.Mend() == 0 {
+						if len(l.errors) != 0 || len(l.acknowledged) != commits {
+							t.Fatalf("without a failure: %v", l.errors)
+						}
+						break
+					}
+					hits++
+					l.check(t, path, fmt.Sprintf("%s %d", op, n))
+					if t.Failed() {
+						return
+					}
+				}
+				t.Logf("%d operations failed", hits)
+				if hits == 0 && op != faulty.Truncate && op != faulty.Delete {
+					t.Error("nothing ever failed")
+				}
+			})
+		}
+	}
+}
+
+// check reads the file with a healthy system.
+func (l *ledger) check(t *testing.T, path, what string) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatalf("%s: not to be opened afterwards: %v", what, err)
+	}
+	defer func() { _ = s.Close() }()
+	r, err := s.Verify(t.Context(), "", nil)
+	if err != nil || r.Found != 0 {
+		// The first command may be missing, and then the others were refused or are
+		// events of a session that was not created: the store does not mind.
+		if r == nil || !onlyTransitions(r) {
+			t.Fatalf("%s: %+v %v", what, r, err)
+		}
+	}
+	there := map[string]int{}
+	for _, e := range All(t, s, "s") {
+		there[e.CommandID]++
+	}
+	for _, id := range l.acknowledged {
+		if n := there[id]; n != size(id) {
+			t.Errorf("%s: the acknowledged command %s has %d events", what, id, n)
+		}
+	}
+	for _, id := range l.refused {
+		if there[id] != 0 {
+			t.Errorf("%s: the refused command %s is there", what, id)
+		}
+	}
+	for id, n := range there {
+		if n != size(id) {
+			t.Errorf("%s: the command %s is torn: %d events", what, id, n)
+		}
+	}
+	if _, err := s.Append(t.Context(), "after", []journal.Draft{Created()}, journal.AppendOptions{}); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func size(id string) int {
+	if id == "0" {
+		return 1
+	}
+	return 3
+}
+
+func onlyTransitions(r *sqlite.Report) bool {
+	for _, p := range r.Problems {
+		if p.Sequence == 0 {
+			return false
+		}
+	}
+	return true
+}
