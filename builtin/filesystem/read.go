@@ -113,11 +113,11 @@ func readArgs(a *file.Access, input json.RawMessage) (*readIn, *file.Target, err
 	return in, t, reachable(t)
 }
 
-// reachable finds paths out of the workspace before anything else is asked about them.
+// reachable finds paths that lead out of the workspace, or nowhere, before anything else is asked about them.
 func reachable(t *file.Target) error {
 	_, err := t.Stat()
-	if err == nil || (abi.AsError(err).Type != abi.TypePermission && !t.Exists()) {
-		return nil
+	if err == nil || (abi.CodeOf(err) == file.CodeNotFound && !t.Exists()) {
+		return nil // it is there, or may be made
 	}
 	return err
 }

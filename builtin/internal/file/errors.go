@@ -86,6 +86,8 @@ func describe(op, path string, errno fs.Errno) *abi.Error {
 		return Error(abi.TypeExecution, CodeNotFound, "%s does not exist. Check the path; Glob finds files by name.", path)
 	case fs.EISDIR:
 		return Error(abi.TypeExecution, CodeIsDirectory, "%s is a directory, not a file. Name a file in it; Glob lists them.", path)
+	case fs.ENOTDIR:
+		return Error(abi.TypeExecution, CodeIO, "a part of the path %s is a file, not a directory. Check the path.", path)
 	case fs.ErrNotRegular:
 		return Error(abi.TypeExecution, CodeNotRegular, "%s is a device, pipe, socket or other special file; only regular files can be used.", path)
 	case fs.ErrEscape:

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package filesystem
+
+import "testing"
+
+func makeFIFO(*testing.T, string) {}
