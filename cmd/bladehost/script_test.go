@@ -26,11 +26,16 @@ import (
 // repository). Each script has installed plugins of its own; compiled plugins
 // are shared.
 func TestScripts(t *testing.T) {
+	p := scriptParams(t)
+	p.Dir, p.UpdateScripts = filepath.Join(root(t), "testdata", "script"), *update
+	testscript.Run(t, p)
+}
+
+// scriptParams is the world that scripts run in.
+func scriptParams(t *testing.T) testscript.Params {
 	ready := plugins(t)
 	schema := readSessionSchema(t)
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join(root(t), "testdata", "script"),
-		UpdateScripts:       *update,
+	return testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
@@ -62,7 +67,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": scriptExits, "guest": scriptGuest(t), "fifo": scriptFifo, "sparse": scriptSparse, "damage": scriptDamage, "talk": scriptTalk(schema),
 		},
-	})
+	}
 }
 
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
