@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/bladehost/bladehost/abi"
@@ -106,6 +107,18 @@ func (n *native) ResolveBehavior(input json.RawMessage) (tool.Partial, error) {
 func (n *native) PermissionSignature(input json.RawMessage) (content, rule string) {
 	content = member(input, n.key)
 	return content, n.wide(content)
+}
+
+// PermissionAlias is the file that a path leads to, where it has another name.
+func (n *native) PermissionAlias(input json.RawMessage) string {
+	p := member(input, n.key)
+	if n.key == "pattern" || !filepath.IsAbs(p) {
+		return ""
+	}
+	if real := file.RealPath(p); real != p {
+		return real
+	}
+	return ""
 }
 
 // EndSession forgets what a session has read, and its copies where they are temporary.
@@ -236,5 +249,6 @@ var (
 	_ tool.InputValidator    = (*native)(nil)
 	_ tool.BehaviorResolver  = (*native)(nil)
 	_ tool.PermissionMatcher = (*native)(nil)
+	_ tool.PermissionAliaser = (*native)(nil)
 	_ tool.SessionEnder      = (*native)(nil)
 )

@@ -57,12 +57,14 @@ func (b *bench) killed(id string) *abi.Result {
 // A background shell from its start to its end.
 func TestBackgroundLife(t *testing.T) {
 	b := newBench(t, Options{})
-	id := b.start("echo one; read x < go; echo two; echo oops >&2; exit 4")
+	id := b.start("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; echo oops >&2; exit 4")
 	if out := b.read(id, 0); out.Status != StatusRunning || out.ExitCode != nil || out.Signal != nil || !out.Finished.IsZero() {
 		t.Errorf("%+v", out)
 	}
-	b = &bench{t: t, s: b.s, dir: b.dir, bash: b.bash, kill: b.kill, mode: b.mode}
-	out := b.read(id, long) // there is no file go
+	if err := os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := b.read(id, long)
 	if out.Status != StatusExited || out.ExitCode == nil || *out.ExitCode != 4 || out.Finished.Before(out.Started) || !strings.HasSuffix(out.Stdout, "two\n") || !strings.Contains(out.Stderr, "oops\n") {
 		t.Errorf("%+v", out)
 	}

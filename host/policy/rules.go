@@ -90,7 +90,7 @@ func (r Rules) Judge(s Signature) (tool.PermissionBehavior, Rule) {
 		says tool.PermissionBehavior
 	}{{r.Deny, tool.PermissionDeny}, {r.Allow, tool.PermissionAllow}, {r.Ask, tool.PermissionAsk}} {
 		for _, rule := range set.list {
-			if rule.Matches(s) {
+			if rule.Matches(s) || (s.Alias != "" && set.says != tool.PermissionAllow && rule.Matches(Signature{Tool: s.Tool, Content: s.Alias})) {
 				return set.says, rule
 			}
 		}
@@ -117,6 +117,9 @@ type Signature struct {
 	Tool string
 	// Content narrows it to some inputs; empty covers all.
 	Content string
+	// Alias is another name for what Content is about, or empty. Deny and ask rules count for
+	// it too, so that a link is no way around them; allow rules and approvals do not.
+	Alias string
 }
 
 // String is Tool or Tool:Content.
@@ -134,6 +137,9 @@ func SignatureOf(t tool.Tool, input json.RawMessage) Signature {
 	s := Signature{Tool: t.Spec().Name}
 	if m, ok := t.(tool.PermissionMatcher); ok {
 		s.Content = safeMatch(m, input)
+		if a, ok := t.(tool.PermissionAliaser); ok {
+			s.Alias = safeAlias(a, input)
+		}
 		return s
 	}
 	if keys := t.Spec().PermissionKey; len(keys) > 0 {
@@ -160,6 +166,15 @@ func safeMatch(m tool.PermissionMatcher, input json.RawMessage) (content string)
 	}()
 	content, _ = m.PermissionSignature(input)
 	return content
+}
+
+func safeAlias(a tool.PermissionAliaser, input json.RawMessage) (alias string) {
+	defer func() {
+		if recover() != nil {
+			alias = ""
+		}
+	}()
+	return a.PermissionAlias(input)
 }
 
 var separator = strings.NewReplacer(`\`, `\\`, `|`, `\|`)

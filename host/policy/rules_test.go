@@ -227,3 +227,23 @@ func TestHandlerChain(t *testing.T) {
 		}
 	}
 }
+
+// A deny or ask rule counts for the other name of what a call is about, an allow rule does not.
+func TestJudgeAlias(t *testing.T) {
+	s := Signature{Tool: "Read", Content: "/w/x", Alias: "/w/secret"}
+	for name, c := range map[string]struct {
+		rules Rules
+		want  tool.PermissionBehavior
+	}{
+		"deny":        {RulesFrom("", nil, nil, []string{"Read:/w/secret"}), tool.PermissionDeny},
+		"deny prefix": {RulesFrom("", nil, nil, []string{"Read:/w/s*"}), tool.PermissionDeny},
+		"deny name":   {RulesFrom("", nil, nil, []string{"Read:/w/x"}), tool.PermissionDeny},
+		"ask":         {RulesFrom("", nil, []string{"Read:/w/secret"}, nil), tool.PermissionAsk},
+		"allow":       {RulesFrom("", []string{"Read:/w/secret"}, nil, nil), ""},
+		"other":       {RulesFrom("", nil, nil, []string{"Read:/w/other"}), ""},
+	} {
+		if got, _ := c.rules.Judge(s); got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}

@@ -64,6 +64,13 @@ type PermissionMatcher interface {
 	PermissionSignature(input json.RawMessage) (content, rule string)
 }
 
+// PermissionAliaser is a PermissionMatcher that also knows another name for what an input is about,
+// such as the file that a link leads to. Deny and ask rules count for that name too. An empty one is
+// none.
+type PermissionAliaser interface {
+	PermissionAlias(input json.RawMessage) string
+}
+
 // LentWriter reports whether what a call would be lent could change anything
 // outside. A tool that says so is not treated as read-only, whatever it claims.
 // Guests implement it; native tools are believed.

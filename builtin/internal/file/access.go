@@ -56,12 +56,12 @@ func Open(s tool.Snapshot, deny []string) (*Access, error) {
 // denied are the denied folders inside root, relative and slash separated; a single
 // empty string where root itself is inside one.
 func denied(root string, deny []string) (out []string) {
-	real := realPath(root)
+	real := RealPath(root)
 	for _, d := range deny {
 		if d == "" {
 			continue
 		}
-		d = realPath(d)
+		d = RealPath(d)
 		if rel, err := filepath.Rel(d, real); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
 			return []string{""}
 		}
@@ -157,10 +157,10 @@ func (t *Target) Open() (*fs.File, fs.Info, error) {
 
 // Key names the file for what is remembered of it: two spellings of one file have one
 // key. It is never opened.
-func (t *Target) Key() string { return realPath(t.Path) }
+func (t *Target) Key() string { return RealPath(t.Path) }
 
-// realPath is a path after links as far as it exists.
-func realPath(p string) string {
+// RealPath is a path after links, as far as it exists. It is for comparing names; nothing is opened by it.
+func RealPath(p string) string {
 	p = filepath.Clean(p)
 	rest := ""
 	for q := p; ; q = filepath.Dir(q) {
