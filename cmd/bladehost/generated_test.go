@@ -79,6 +79,7 @@ const placesDoc = "| what | where |\n|---|---|\n" +
 	"| configuration | `$XDG_CONFIG_HOME/bladehost`, else `~/.config/bladehost` |\n" +
 	"| installed plugins, `lock.json` | `$XDG_DATA_HOME/bladehost`, else `~/.local/share/bladehost` |\n" +
 	"| large results | `$XDG_STATE_HOME/bladehost/artifacts`, else `~/.local/state/bladehost/artifacts` |\n" +
+	"| the journal | `$XDG_STATE_HOME/bladehost/journal.db`, else `~/.local/state/bladehost/journal.db` |\n" +
 	"| compiled plugins; may be deleted any time | `$XDG_CACHE_HOME/bladehost/compiled`, else `~/.cache/bladehost/compiled` |\n\n" +
 	"`BLADEHOST_HOME` replaces all four by its folders `config`, `data`, `state` and `cache`. `NO_COLOR` turns colours off. A build of a plugin sees only these variables:\n`" +
 	"%s`.\n"
