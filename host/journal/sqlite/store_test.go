@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"flag"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/bladehost/bladehost/host/journal/journaltest"
 	"github.com/bladehost/bladehost/host/journal/sqlite"
 )
+
+var update = flag.Bool("update", false, "write the fixture of the format of today, if there is none")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
