@@ -66,7 +66,7 @@ var rooms = []room{
 	{path: "builtin/subagents", may: []string{"abi", "host/tool", "builtin/shell", "builtin/internal/*"}, tests: []string{"host"}},
 	{path: "builtin/todos", may: []string{"abi", "host/tool", "builtin/internal/*"}, tests: []string{"host", "host/policy"}},
 	{path: "builtin", may: []string{"abi", "host/tool", "builtin/*"}, tests: []string{"host", "host/policy"}},
-	{path: "cmd/bladehost", may: []string{"abi", "pdk", "host", "host/tool", "host/policy", "host/caps/*", "host/store", "host/install", "host/journal", "host/journal/*", "host/agentloop", "builtin"},
+	{path: "cmd/bladehost", may: []string{"abi", "pdk", "host", "host/tool", "host/policy", "host/caps/*", "host/store", "host/install", "host/journal", "host/journal/*", "host/agentloop", "builtin", "builtin/web"},
 		owns: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "github.com/vbauerster/mpb", "go.yaml.in/yaml"}, tests: []string{"github.com/rogpeppe/go-internal"}},
 	// The root holds tests of the whole tree only.
 	{path: "", may: []string{"abi", "host", "host/tool", "host/caps/*", "pdk", "cmd/bladehost"}},

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/tool"
@@ -37,7 +38,8 @@ const (
 
 // lists are the lists of all sessions.
 type lists struct {
-	dir string
+	dir   string
+	prune sync.Once
 
 	mu   sync.Mutex
 	open map[string]*todoList
@@ -125,6 +127,7 @@ func (l *lists) save(session string, items []item) (err error) {
 	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
 		return err
 	}
+	l.prune.Do(func() { l.forget(time.Now().Add(-keepFiles)) })
 	f, err := os.CreateTemp(filepath.Dir(p), ".new-*") // 0600
 	if err != nil {
 		return err
@@ -141,6 +144,24 @@ func (l *lists) save(session string, items []item) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), p)
+}
+
+// keepFiles is how long the list of a session that nobody takes up again is kept.
+const keepFiles = 30 * 24 * time.Hour
+
+// forget removes the files that were last written before a time. What cannot be
+// removed stays until the next time.
+func (l *lists) forget(before time.Time) {
+	dir := filepath.Join(l.dir, "todos")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() && fi.ModTime().Before(before) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 func ignoreMissing(err error) error {

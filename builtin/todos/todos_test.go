@@ -210,6 +210,23 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// Lists that nobody took up for a month are forgotten when the next one is kept.
+func TestOldFiles(t *testing.T) {
+	dir := t.TempDir()
+	w := newTool(dir)
+	run(t, w, "old", list("a p"))
+	run(t, w, "new", list("a p"))
+	past := time.Now().Add(-keepFiles - time.Hour)
+	if err := os.Chtimes(w.path("old"), past, past); err != nil {
+		t.Fatal(err)
+	}
+	again := newTool(dir)
+	run(t, again, "third", list("a p"))
+	if again.load("old") != nil || again.load("new") == nil || again.load("third") == nil {
+		t.Error("the wrong ones are kept")
+	}
+}
+
 // FuzzLoad: a file of whatever content is a sound list or none.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"sessionId":"s","todos":[{"id":"1","content":"a","status":"pending","activeForm":"x","priority":"low","createdAt":"x"}]}`))

@@ -199,7 +199,11 @@ func (s *shared) blocked(own *abi.Error, rawURL string, details map[string]any) 
 			code = codeHost
 		}
 	}
-	return failure(abi.TypePermission, code, "%s", own.Message).With(details)
+	hint := ""
+	if code == codeAddress && !s.opt.AllowPrivateNetwork {
+		hint = "; only the setting allowPrivateNetwork opens private networks"
+	}
+	return failure(abi.TypePermission, code, "%s%s", own.Message, hint).With(details)
 }
 
 // network tells failures of the network apart.

@@ -21,8 +21,10 @@ type hostFlags struct {
 	timeout     string
 	memoryLimit string
 	mode        string
-	// typed says that a person typed the one call of this process.
-	typed bool
+	// typed says that a person typed the one call of this process; plugin is whose tool
+	// it calls, where that is known.
+	typed  bool
+	plugin string
 }
 
 // newHost makes the host of this process: the one place where the parts are put
@@ -36,10 +38,12 @@ func (a *app) newHost(f hostFlags) (*host.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := p.builtins()
-	own.Filesystem.AllowUnread = f.typed // the person knows the file
+	native, err := a.native(p, f)
+	if err != nil {
+		return nil, err
+	}
 	opt := host.Options{
-		Builtins:    builtin.Tools(own),
+		Builtins:    native,
 		CacheDir:    p.compiled(),
 		ArtifactDir: filepath.Join(p.state, "artifacts"),
 		MemoryLimit: limit,
@@ -53,6 +57,21 @@ func (a *app) newHost(f hostFlags) (*host.Host, error) {
 		return nil, abi.NewError(abi.CodeIO, "%v", err).Because(err)
 	}
 	return h, err
+}
+
+// native are the built-in tools of this process. A single call of a plugin's tool does
+// without them: to check all their definitions takes longer than the call.
+func (a *app) native(p places, f hostFlags) ([]tool.Tool, error) {
+	if f.plugin != "" {
+		return nil, nil
+	}
+	own := p.builtins()
+	own.Filesystem.AllowUnread = f.typed // the person knows the file
+	var err error
+	if own.Web, err = a.webOptions(p); err != nil {
+		return nil, err
+	}
+	return builtin.Tools(own), nil
 }
 
 // logger shows warnings of plugins on a terminal, and everything with --verbose.
@@ -110,7 +129,13 @@ func (a *app) sessionOptions(f hostFlags) (host.SessionOptions, error) {
 }
 
 // builtins are the native tools, for their definitions.
-func builtins() []tool.Tool { return builtin.Tools(builtin.Options{}) }
+func builtins() []tool.Tool {
+	all, err := webSettings{SearchProviders: []string{"brave"}}.options(nil)
+	if err != nil {
+		panic(err) // it is fixed
+	}
+	return builtin.Tools(builtin.Options{Web: all})
+}
 
 // builtins configures the native tools: they keep their state with ours, and cannot touch
 // our own folders even where those are in the workspace.

@@ -123,6 +123,9 @@ func (a *app) notInstalled(name string) error {
 // notFound is the error for a tool that neither the plugin ref nor, where that
 // is empty, anybody has.
 func notFound(name, ref string, known []string) *abi.Error {
+	if name == "WebSearch" && ref == "" {
+		return abi.NewError(abi.CodeToolNotFound, "WebSearch needs a search engine; configure one: bladehost config set web searxngUrl=https://…, or see bladehost config --help")
+	}
 	if near := didYouMean(name, known); near != "" {
 		return abi.NewError(abi.CodeToolNotFound, "there is no tool %q%s", name, near)
 	}

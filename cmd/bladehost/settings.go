@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"path/filepath"
@@ -39,9 +40,23 @@ func parseSettings(path string, b []byte) (map[string]json.RawMessage, error) {
 func configCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "See and change the settings of installed plugins",
-		Args:  exactArgs(0),
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Short: "See and change the settings of installed plugins and of the web tools",
+		Long: `See and change settings. PLUGIN is an installed plugin, or web for the built-in
+tools WebFetch and WebSearch:
+
+  allowedHosts         the only hosts WebFetch may reach, a JSON list
+  blockedHosts         hosts it never reaches, a JSON list
+  allowPrivateNetwork  true lets it reach private addresses and this machine
+  proxy                an HTTP proxy, as http://host:port
+  searxngUrl           the address of a SearXNG instance, for WebSearch
+  searchProviders      which engines to ask, in this order: searxng, brave, tavily
+
+The keys of Brave and Tavily are the secrets BRAVE_API_KEY and TAVILY_API_KEY
+(bladehost secret set NAME). Without a search engine there is no WebSearch.`,
+		Example: `  bladehost config set blade-tool-jira url=https://jira.example.com
+  bladehost config set web 'searchProviders=["brave"]' && bladehost secret set BRAVE_API_KEY`,
+		Args: exactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(
 		&cobra.Command{
@@ -96,7 +111,7 @@ func (a *app) configSet(ctx context.Context, name string, pairs []string) error 
 // changeSettings changes the settings of an installed plugin, if the result fits
 // its schema.
 func (a *app) changeSettings(ctx context.Context, name string, change func(map[string]json.RawMessage) error) error {
-	m, err := a.installedManifest(name)
+	m, err := a.configurable(name)
 	if err != nil {
 		return err
 	}
@@ -123,7 +138,7 @@ func (a *app) changeSettings(ctx context.Context, name string, change func(map[s
 		if err != nil {
 			return nil, err
 		}
-		if err := host.CheckSettings(m, raw); len(own) > 0 && err != nil {
+		if err := checkSettings(m, raw); len(own) > 0 && err != nil {
 			return nil, err
 		}
 		all[name] = raw
@@ -136,7 +151,7 @@ func (a *app) changeSettings(ctx context.Context, name string, change func(map[s
 }
 
 func (a *app) configGet(name string) error {
-	m, err := a.installedManifest(name)
+	m, err := a.configurable(name)
 	if err != nil {
 		return err
 	}
@@ -166,7 +181,11 @@ func (a *app) configGet(name string) error {
 	}
 	sort.Strings(keys)
 	for _, k := range keys {
-		if err := a.line(k + "=" + string(values[k])); err != nil {
+		var one bytes.Buffer
+		if err := json.Compact(&one, values[k]); err != nil {
+			return abi.NewError(abi.CodeIO, "the settings of %s are damaged: %v", name, err)
+		}
+		if err := a.line(k + "=" + one.String()); err != nil {
 			return err
 		}
 	}
