@@ -140,13 +140,17 @@ func markdown(text, address string, opt readerOptions) (md string, err error) {
 }
 
 // titleTag finds the title where the page has no more than that.
-var titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.{0,1000}?)</title>`)
+var titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+
+// maxTitle is the longest title that is taken for one, in bytes. A bound in the pattern
+// would take every process milliseconds to compile.
+const maxTitle = 2000
 
 // mainContent is the title and the article of a page, or all of it where there is
 // no article.
 func mainContent(text string, u *url.URL) (title, content string) {
 	content = text
-	if m := titleTag.FindStringSubmatch(text); m != nil {
+	if m := titleTag.FindStringSubmatch(text); m != nil && len(m[1]) <= maxTitle {
 		title = oneLine(html.UnescapeString(m[1]))
 	}
 	article, err := readability.FromReader(strings.NewReader(text), u)

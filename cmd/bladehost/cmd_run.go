@@ -53,11 +53,16 @@ func (f *hostFlags) add(fs *pflag.FlagSet) {
 
 // runTool is the command run.
 func (a *app) runTool(ctx context.Context, f hostFlags, keep journalFlags, args []string) error {
-	f.typed = true
 	ref, name, rest, err := splitRun(args)
 	if err != nil {
 		return err
 	}
+	if ref == "" {
+		if ref, err = a.installedWith(name); err != nil {
+			return err
+		}
+	}
+	f.typed, f.plugin = true, ref
 	input, err := a.input(ctx, rest)
 	if err != nil {
 		return err
@@ -80,9 +85,13 @@ func (a *app) runTool(ctx context.Context, f hostFlags, keep journalFlags, args 
 		return err
 	}
 	defer closeHost(h)
-	plugins, err := a.pluginsFor(ctx, h, ref, name)
-	if err != nil {
-		return err
+	var plugins []*host.Plugin
+	if ref != "" {
+		p, err := a.loadPlugin(ctx, h, ref)
+		if err != nil {
+			return err
+		}
+		plugins = []*host.Plugin{p}
 	}
 	if a.json {
 		opt.Events = func(e host.Event) { writeJSON(a.out, e) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -66,6 +67,9 @@ func (a *app) session(ctx context.Context, f sessionFlags) (err error) {
 	p, err := a.places()
 	if err != nil {
 		return err
+	}
+	if a.getenv("GOGC") == "" {
+		debug.SetGCPercent(100) // this process stays: startupGC
 	}
 	path, err := f.keep.path(p.journalFile())
 	if err != nil {

@@ -33,23 +33,6 @@ func (a *app) installedModule(name string) ([]byte, error) {
 	return s.Module(e)
 }
 
-// pluginsFor loads the plugin that ref names, or, without one, the installed
-// plugin that has the tool.
-func (a *app) pluginsFor(ctx context.Context, h *host.Host, ref, name string) ([]*host.Plugin, error) {
-	if ref == "" {
-		found, err := a.installedWith(name)
-		if err != nil || found == "" {
-			return nil, err
-		}
-		ref = found
-	}
-	p, err := a.loadPlugin(ctx, h, ref)
-	if err != nil {
-		return nil, err
-	}
-	return []*host.Plugin{p}, nil
-}
-
 // loadPlugin loads what the user named or installed: trust workspace.
 func (a *app) loadPlugin(ctx context.Context, h *host.Host, ref string) (*host.Plugin, error) {
 	b, err := a.moduleOf(ctx, h, ref)
