@@ -126,6 +126,9 @@ func (g *Guard) take(ctx context.Context) error {
 			g.lease, g.began = l, began
 			return nil
 		}
+		if ctx.Err() != nil {
+			return g.gaveUp(ctx, err)
+		}
 		if abi.CodeOf(err) != abi.CodeLeaseConflict || time.Since(started) >= g.opt.Wait {
 			return err
 		}
@@ -143,9 +146,13 @@ func (g *Guard) take(ctx context.Context) error {
 		select {
 		case <-time.After(min(pollLease, max(g.opt.Wait-time.Since(started), time.Millisecond))):
 		case <-ctx.Done():
-			return abi.NewError(abi.CodeLeaseTimeout, "the wait for the lease of session %s ended: %v", clip(g.session), context.Cause(ctx)).Because(err)
+			return g.gaveUp(ctx, err)
 		}
 	}
+}
+
+func (g *Guard) gaveUp(ctx context.Context, err error) error {
+	return abi.NewError(abi.CodeLeaseTimeout, "the wait for the lease of session %s ended: %v", clip(g.session), context.Cause(ctx)).Because(err)
 }
 
 // length is how long a lease lasts after a renewal.

@@ -311,6 +311,20 @@ func (j *Journal) End(ctx context.Context, reason string) error {
 	return err
 }
 
+// Handoff gives the session to another owner. It is refused, and the lease kept,
+// while a tool attempt is open or the session has work that is not cleaned up.
+func (j *Journal) Handoff(ctx context.Context, owner string) (Lease, error) {
+	if j.opt.Guard == nil {
+		return Lease{}, abi.NewError(abi.CodeLeaseRequired, "the session %s has no lease to hand over", clip(j.opt.SessionID))
+	}
+	j.mu.Lock() // nothing is written meanwhile
+	defer j.mu.Unlock()
+	if n := len(j.state.open); n > 0 {
+		return Lease{}, abi.NewError(abi.CodeCleanup, "session %s cannot be handed over: %d tool calls have not ended", clip(j.opt.SessionID), n)
+	}
+	return j.opt.Guard.Handoff(ctx, owner)
+}
+
 // Runtime is the guard as the runtime of a session, or nil without one.
 func (j *Journal) Runtime() tool.Runtime {
 	if j.opt.Guard == nil {
