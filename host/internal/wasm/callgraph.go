@@ -142,9 +142,11 @@ func (g *callGraph) recursive() []bool {
 }
 
 const (
-	// countRounds is how often functions are chosen from what still is a circle
-	// before all the rest are.
+	// countRounds is how often functions are chosen from what still is a circle, and
+	// countWork how many calls are looked at for that, before all the rest are: some
+	// 100 ms. A large Go guest takes a tenth of it.
 	countRounds = 64
+	countWork   = 4_000_000
 	// countFrame is the largest frame of a function that leaves the counting to
 	// others, countPath the most that all frames between two that count take
 	// together, in units of depth.
@@ -161,7 +163,8 @@ func (g *callGraph) counters() (counted []bool, indirect bool) {
 	for v := range g.facts {
 		chosen[v] = all[v] && g.facts[v].frame > countFrame
 	}
-	for range countRounds {
+	each := len(g.calls) + len(g.taken) + len(all)
+	for range min(countRounds, countWork/each) {
 		c := g.circles(chosen)
 		if len(c.best) == 0 {
 			if c.longest > countPath {
