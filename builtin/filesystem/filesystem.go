@@ -224,6 +224,9 @@ func clip(s string) string {
 
 func ptr[T any](v T) *T { return &v }
 
+// maxResult is what the host takes of model and data together, in bytes.
+const maxResult = 2 * abi.MaxResult
+
 // result is a success with a model, data and metadata.
 func result(model, data any, summary string, meta map[string]any) (*abi.Result, error) {
 	m, err := abi.Marshal(model)
@@ -235,6 +238,9 @@ func result(model, data any, summary string, meta map[string]any) (*abi.Result, 
 		if r.Data, err = abi.Marshal(data); err != nil {
 			return nil, err
 		}
+	}
+	if n := len(r.Model) + len(r.Data); n > maxResult { // control characters take six bytes in JSON
+		return nil, file.Error(abi.TypeValidation, file.CodeTooLarge, "the result would have %d bytes as JSON; at most %d can be returned. Ask for a smaller part.", n, maxResult)
 	}
 	for k, v := range meta {
 		r.SetMeta(k, v)

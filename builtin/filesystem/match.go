@@ -210,6 +210,10 @@ func requote(have, old, fresh string) string {
 		}
 		opens := strings.ContainsRune(" \t\n([{<—–", last)
 		switch {
+		case !curlyDouble && (r == '“' || r == '”'):
+			r = '"'
+		case !curlySingle && (r == '‘' || r == '’'):
+			r = '\''
 		case r == '"' && curlyDouble && opens:
 			r = '“'
 		case r == '"' && curlyDouble:
