@@ -389,6 +389,14 @@ func TestSuggest(t *testing.T) {
 			t.Errorf("%.20q: %s, want %s", typed, got, want)
 		}
 	}
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"ab", "ba", 1}, {"hash", "hsah", 1}, {"abcd", "badc", 2}, {"ca", "abc", 3}, {"same", "same", 0}} {
+		if got := distance(c.a, c.b); got != c.want || distance(c.b, c.a) != c.want {
+			t.Errorf("distance(%q, %q) = %d", c.a, c.b, got)
+		}
+	}
 	if n := len(Suggest("tool", []string{"tool1", "tool2", "tool3", "tool4"})); n != 3 {
 		t.Errorf("%d suggestions", n)
 	}

@@ -144,29 +144,31 @@ func Suggest(typed string, names []string) []string {
 // alike, so that a person may take one for the other.
 func Similar(a, b string) bool { return distance(a, b) <= 1 }
 
-// distance is the edit distance of two short texts.
+// distance is the edit distance of two short texts; two neighbours that changed
+// places are one edit.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var rows [3][65]int // the row at hand, the one before and the one before that
+	for j := range len(b) + 1 {
+		rows[0][j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		prev := row[0]
+		row, up, upUp := &rows[i%3], &rows[(i+2)%3], &rows[(i+1)%3]
 		row[0] = i
 		for j := 1; j <= len(b); j++ {
-			old := row[j]
 			cost := 1
 			if a[i-1] == b[j-1] {
 				cost = 0
 			}
-			row[j] = min(row[j]+1, row[j-1]+1, prev+cost)
-			prev = old
+			row[j] = min(up[j]+1, row[j-1]+1, up[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], upUp[j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)%3][len(b)]
 }
 
 // deny ends the call with a denial and remembers it.

@@ -118,7 +118,7 @@ func (c *checker) unknownMembers(raw json.RawMessage, t reflect.Type, at string)
 }
 
 func orMeant(typed string, known []string) string {
-	if near := suggest(typed, known); len(near) > 0 {
+	if near := host.Suggest(typed, known); len(near) > 0 {
 		return ", or write " + strings.Join(near, " or ")
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -154,13 +155,36 @@ each in a sandbox of its own, and the built-in tools, under one policy.`,
 	for _, make := range commands() {
 		c := make(a)
 		a.complete(c)
-		if c.HasSubCommands() {
-			c.Args = knownVerb
-		}
 		root.AddCommand(c)
 	}
 	root.AddCommand(exitCodesTopic())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch {
+		case c.Name() == "help":
+			c.Args = knownTopic
+		case c.HasSubCommands():
+			c.Args = knownVerb
+			if !c.Runnable() { // else nobody looks at Args
+				c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			}
+		}
+	}
 	return root
+}
+
+// knownTopic refuses to help with a command that there is not.
+func knownTopic(c *cobra.Command, args []string) error {
+	at := c.Root()
+	for _, word := range args {
+		next := slices.IndexFunc(at.Commands(), func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) })
+		if next < 0 {
+			return knownVerb(at, []string{word})
+		}
+		at = at.Commands()[next]
+	}
+	return nil
 }
 
 // exitCodesTopic is a page of the help: a command that does nothing.
