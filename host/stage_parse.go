@@ -16,12 +16,15 @@ import (
 type Repair struct {
 	Name  string
 	Apply func(toolName string, input json.RawMessage) json.RawMessage
+
+	// own says that it is our own code, which needs neither a copy nor a guard.
+	own bool
 }
 
 // DefaultRepairs is the one repair that is on by default: a member "todos" that
 // is a text of JSON becomes that JSON.
 func DefaultRepairs() []Repair {
-	return []Repair{{Name: "todos-string", Apply: func(_ string, input json.RawMessage) json.RawMessage {
+	return []Repair{{Name: "todos-string", own: true, Apply: func(_ string, input json.RawMessage) json.RawMessage {
 		if !strings.Contains(string(input), `"todos"`) {
 			return nil
 		}
@@ -67,7 +70,7 @@ func (r *run) parse() {
 	}
 	r.modelInput, r.input = raw, raw
 	for _, rep := range r.s.opt.Repairs {
-		if out, err := guarded(func() (json.RawMessage, error) { return rep.Apply(r.canonical(), cloneRaw(r.input)), nil }); err == nil && out != nil {
+		if out := r.repaired(rep); out != nil {
 			r.input = out
 			r.s.h.log.Info("the arguments were repaired", "repair", rep.Name, "call", c.ID)
 		}
@@ -97,6 +100,18 @@ func (r *run) parse() {
 			r.fail(abi.AsError(err))
 		}
 	}
+}
+
+// repaired is the input as a repair makes it, or nil.
+func (r *run) repaired(rep Repair) json.RawMessage {
+	if rep.own {
+		return rep.Apply(r.canonical(), r.input)
+	}
+	out, err := guarded(func() (json.RawMessage, error) { return rep.Apply(r.canonical(), cloneRaw(r.input)), nil })
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // cutUTF16 cuts s after n UTF-16 code units, never inside a surrogate pair.
