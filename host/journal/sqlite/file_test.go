@@ -224,6 +224,9 @@ func TestFlippedBytes(t *testing.T) {
 	reported, harmless := 0, 0
 	for p := 0; p < len(whole)/page; p++ {
 		for k := range 24 {
+			if (slow || testing.Short()) && (p+k)%8 != 0 {
+				continue
+			}
 			off := p*page + (k*709+p*131)%page
 			if k < 8 {
 				off = p*page + k + map[bool]int{true: 100}[p == 0]*(k%2) // the head of the page
@@ -312,7 +315,11 @@ func TestTornLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := 0
-	for n := 0; n <= len(log); n += 1031 {
+	stride := 1031
+	if slow || testing.Short() {
+		stride = 8011
+	}
+	for n := 0; n <= len(log); n += stride {
 		for _, flip := range []bool{false, true} {
 			torn := filepath.Join(dir, "torn.db")
 			b := bytes.Clone(log)
@@ -345,7 +352,7 @@ func TestTornLog(t *testing.T) {
 			_ = s.Close()
 		}
 	}
-	if whole == len(log)/1031 {
+	if whole == len(log)/stride {
 		t.Error("nothing was ever cut off")
 	}
 }
@@ -494,4 +501,14 @@ func TestFixtures(t *testing.T) {
 			must(t, s, "two", Completed("ran")) // and it goes on
 		})
 	}
+}
+
+// damageBodies makes every event of ended calls unreadable, by SQL.
+func damageBodies(t *testing.T, path string) {
+	t.Helper()
+	db, err := driver.Open(path, driver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, db, "UPDATE events SET body = x'00' WHERE CAST(body AS TEXT) LIKE '%done-%'")
 }
