@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/policy"
@@ -60,8 +58,7 @@ type Concurrency struct {
 // SessionOptions configures NewSession. The zero value is a session with the
 // host's tools, in default mode, in which nothing that needs a confirmation runs.
 type SessionOptions struct {
-	// ID names the session: at most 256 bytes of printable text; empty means a new
-	// random one.
+	// ID names the session; empty means a new random one.
 	ID string
 	// Tools are further tools of this session (source session, trust workspace).
 	Tools []tool.Tool
@@ -169,10 +166,6 @@ func (c Concurrency) withDefaults() (Concurrency, error) {
 	return c, nil
 }
 
-// maxSessionID bounds the id of a session, in bytes: it stands in logs, events and
-// names of files.
-const maxSessionID = 256
-
 func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	var err error
 	if o.Mode, err = policy.ParseMode(string(o.Mode)); err != nil {
@@ -209,9 +202,6 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	}
 	if o.ID == "" {
 		o.ID = newID("session")
-	}
-	if len(o.ID) > maxSessionID || !utf8.ValidString(o.ID) || strings.ContainsFunc(o.ID, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return o, abi.NewError(abi.CodeOptions, "the session's id %q cannot be used: at most %d bytes of printable text", clip(o.ID), maxSessionID)
 	}
 	return o, nil
 }

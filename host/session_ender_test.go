@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -61,26 +60,5 @@ func TestEndSession(t *testing.T) {
 				_ = h.Close(t.Context())
 			})
 		})
-	}
-}
-
-// An id stands in logs and names of files: it is one line that a person can read.
-func TestSessionID(t *testing.T) {
-	h, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = h.Close(t.Context()) }()
-	for id, code := range map[string]abi.Code{
-		"": "", "s1": "", "Sitzung 7 – ä": "", strings.Repeat("x", maxSessionID): "",
-		strings.Repeat("x", maxSessionID+1): abi.CodeOptions, "a\nb": abi.CodeOptions, "a\x1b[31m": abi.CodeOptions, "a\x00": abi.CodeOptions, "\xff": abi.CodeOptions, "a\u202eb": abi.CodeOptions,
-	} {
-		s, err := h.NewSession(SessionOptions{ID: id})
-		if abi.CodeOf(err) != code {
-			t.Errorf("%q: %v", id, err)
-		}
-		if err == nil && id != "" && s.ID() != id {
-			t.Errorf("%q became %q", id, s.ID())
-		}
 	}
 }

@@ -131,8 +131,14 @@ func (a *app) session(ctx context.Context, f sessionFlags) (err error) {
 // h is a remark for whoever reads standard error of a served session.
 func (a *app) h(text string) { a.note("note: %s", text) }
 
+// maxSessionID bounds the id of a session, in bytes: operators type it.
+const maxSessionID = 256
+
 // apply puts the flags of session into its options.
 func (f sessionFlags) apply(opt *host.SessionOptions) error {
+	if len(f.id) > maxSessionID || printable(f.id) != f.id || strings.ContainsAny(f.id, "\n\t") {
+		return usage("--session-id %q: give at most %d bytes of printable text", clip(f.id), maxSessionID)
+	}
 	opt.ID, opt.AutoApprove = f.id, f.autoApprove
 	if f.timeoutMs != "" {
 		d, err := host.ToolTimeoutMs(f.timeoutMs)
