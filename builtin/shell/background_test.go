@@ -212,7 +212,7 @@ func TestEndSession(t *testing.T) {
 	if left := leftovers(t, mark(1)); len(left) > 0 {
 		t.Errorf("still there: %q", left)
 	}
-	if s.guard.pipe != nil {
+	if waits(s.guard) {
 		t.Error("the guard still waits")
 	}
 	if err := s.EndSession(t.Context(), "one"); err != nil {
@@ -324,31 +324,4 @@ func FuzzStreams(f *testing.F) {
 			t.Fatalf("%q: %q, %d dropped", data, got, r.dropped)
 		}
 	})
-}
-
-func TestGuardWithoutShell(t *testing.T) {
-	var g *guard
-	g.add(1)
-	g.remove(1)
-	if _, err := os.Stat(filepath.FromSlash("/bin/sh")); err != nil {
-		t.Skip("no sh")
-	}
-	own := newGuard("TAG=x")
-	own.add(1 << 30)
-	if err := own.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = own.cmd.Process.Wait()
-	own.add(1<<30 + 1) // finds the sh gone
-	own.add(1<<30 + 2) // and starts another
-	if own.pipe == nil {
-		t.Error("there is no guard")
-	}
-	for i := range 3 {
-		own.remove(1<<30 + i)
-	}
-	own.close()
-	if own.pipe != nil {
-		t.Error("it still waits")
-	}
 }

@@ -278,7 +278,7 @@ func (b *bash) command(ctx context.Context, in bashIn, dir string, env map[strin
 		if err != nil {
 			return command{}, nil, spawnError(words[0], err)
 		}
-		c := command{path: path, argv: words, dir: dir, env: b.readOnlyEnv(dir, tag), tag: tag}
+		c := command{path: path, argv: words, dir: dir, env: b.readOnlyEnv(dir, tag), tag: tag, alone: words[0] != "git" && words[0] != "which"}
 		if words[0] == "git" {
 			if c.argv, err = gitSafe(ctx, c); err != nil {
 				return command{}, nil, err

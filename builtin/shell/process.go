@@ -30,6 +30,8 @@ type command struct {
 	env  []string
 	// tag marks what the command starts; it is in env too.
 	tag string
+	// alone says that the program starts no other.
+	alone bool
 	// out and err take what is written; each is used by one goroutine.
 	out, err io.Writer
 }
@@ -44,6 +46,7 @@ type exit struct {
 // stop, or when the command itself is over.
 type process struct {
 	pid   int
+	alone bool
 	tree  *tree
 	pipes [2]*os.File
 	// exited is closed when the command itself is over; end is set then.
@@ -65,7 +68,7 @@ func start(c command, g *guard) (*process, error) {
 		return nil, err
 	}
 	defer func() { _ = stdin.Close() }() // the child has its own
-	p := &process{exited: make(chan struct{}), done: make(chan struct{}), stopped: make(chan struct{})}
+	p := &process{alone: c.alone, exited: make(chan struct{}), done: make(chan struct{}), stopped: make(chan struct{})}
 	var write [2]*os.File
 	for i := range p.pipes {
 		if p.pipes[i], write[i], err = os.Pipe(); err != nil {
@@ -148,10 +151,11 @@ func (p *process) finish(readers *sync.WaitGroup, g *guard) {
 	}
 	closeAll(p.pipes[:]...)
 	<-drained
-	if !p.stopping.Load() {
-		p.tree.sweep() // what the command left behind
-	} else {
+	switch {
+	case p.stopping.Load():
 		<-p.stopped
+	case !p.alone:
+		p.tree.sweep() // what the command left behind
 	}
 	p.tree.release()
 	g.remove(p.pid)

@@ -12,7 +12,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -97,8 +96,8 @@ func (s *Shell) bash() (string, error) {
 	if name == "" {
 		name = "bash"
 	}
-	p, err := exec.LookPath(name)
-	if err != nil && !errors.Is(err, exec.ErrDot) {
+	p, err := exec.LookPath(name) // never in the current folder
+	if err != nil {
 		return "", err
 	}
 	return filepath.Abs(p)

@@ -193,8 +193,12 @@ func (t *tree) end(grace time.Duration, exited <-chan struct{}) {
 	}
 }
 
-// sweep ends what an ended command left.
+// sweep ends what an ended command left. Where no process was made since, by
+// anybody, there is nothing to look for.
 func (t *tree) sweep() {
+	if time.Since(t.born) < quick && lastPid() == t.root {
+		return
+	}
 	if t.signal(0) > 0 {
 		t.end(termGrace, closedChannel())
 	}

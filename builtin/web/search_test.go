@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,15 +138,14 @@ func TestEnginesAreHeld(t *testing.T) {
 // stub is a provider of a test.
 type stub struct {
 	name  string
-	calls int
+	calls atomic.Int64
 	do    func(ctx context.Context, n int) ([]Hit, error)
 }
 
 func (s *stub) Name() string { return s.name }
 
 func (s *stub) Search(ctx context.Context, _ string, _ int) ([]Hit, error) {
-	s.calls++
-	return s.do(ctx, s.calls)
+	return s.do(ctx, int(s.calls.Add(1)))
 }
 
 func gives(name string, hits ...Hit) *stub {
@@ -209,7 +209,7 @@ func TestSearchProviders(t *testing.T) {
 		out, r := found1(t, s, `{"query":"  Query "}`)
 		var calls []string
 		for _, p := range c.list {
-			calls = append(calls, fmt.Sprint(p.calls))
+			calls = append(calls, fmt.Sprint(p.calls.Load()))
 		}
 		if r.IsError() || out.Provider != c.from || strings.Join(calls, " ") != c.calls || out.Total != c.n || out.Query != "  Query " || out.Fetched == "" {
 			t.Errorf("%s: %+v after %v, %+v", name, out, calls, r.Error)
@@ -231,8 +231,8 @@ func TestSearchProviders(t *testing.T) {
 		return nil, failure(abi.TypeNetwork, codeConnect, "x")
 	}}
 	next := gives("n", hit)
-	if r := run(ctx, searcher(t, Limits{}, quits, next), config(`{"query":"xx"}`)); !r.IsError() || quits.calls != 1 || next.calls != 0 {
-		t.Errorf("%+v after %d and %d", r.Error, quits.calls, next.calls)
+	if r := run(ctx, searcher(t, Limits{}, quits, next), config(`{"query":"xx"}`)); !r.IsError() || quits.calls.Load() != 1 || next.calls.Load() != 0 {
+		t.Errorf("%+v after %d and %d", r.Error, quits.calls.Load(), next.calls.Load())
 	}
 }
 
@@ -280,21 +280,21 @@ func TestSearchCache(t *testing.T) {
 	one, _ := found1(t, s, `{"query":"Go Lang"}`)
 	now = now.Add(59 * time.Minute)
 	two, _ := found1(t, s, `{"query":" go lang ","blocked_domains":["x.example"]}`)
-	if p.calls != 1 || two.Provider != "a (cached)" || two.Total != 0 || two.Fetched != one.Fetched {
-		t.Errorf("%d calls, %+v", p.calls, two)
+	if p.calls.Load() != 1 || two.Provider != "a (cached)" || two.Total != 0 || two.Fetched != one.Fetched {
+		t.Errorf("%d calls, %+v", p.calls.Load(), two)
 	}
 	now = now.Add(2 * time.Minute)
-	if three, _ := found1(t, s, `{"query":"go lang"}`); p.calls != 2 || three.Provider != "a" {
-		t.Errorf("%d calls, %+v", p.calls, three)
+	if three, _ := found1(t, s, `{"query":"go lang"}`); p.calls.Load() != 2 || three.Provider != "a" {
+		t.Errorf("%d calls, %+v", p.calls.Load(), three)
 	}
 	c := config(`{"query":"go lang"}`)
 	c.SessionID = "other"
-	if run(t.Context(), s, c); p.calls != 3 {
+	if run(t.Context(), s, c); p.calls.Load() != 3 {
 		t.Error("another session has it too")
 	}
 	s = searcher(t, Limits{}, empty)
 	found1(t, s, `{"query":"xx"}`)
-	if found1(t, s, `{"query":"xx"}`); empty.calls != 2 {
+	if found1(t, s, `{"query":"xx"}`); empty.calls.Load() != 2 {
 		t.Error("nothing is kept")
 	}
 }

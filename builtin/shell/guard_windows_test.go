@@ -1,0 +1,3 @@
+package shell
+
+func waits(*guard) bool { return false }
