@@ -4,6 +4,7 @@
 package builtin
 
 import (
+	"io"
 	"slices"
 
 	"github.com/bladehost/bladehost/builtin/filesystem"
@@ -36,6 +37,9 @@ type Options struct {
 	// there are none.
 	Agents subagents.Agents
 }
+
+// PDFMain is the process that Filesystem.PDFChild names (see filesystem.PDFMain).
+func PDFMain(in io.Reader, out io.Writer) int { return filesystem.PDFMain(in, out) }
 
 // Tools are all built-in tools. What they keep for a session, they share: one list
 // serves all sessions of a host.

@@ -30,6 +30,10 @@ type Options struct {
 	// RawRead makes Read return a whole text file as it is when neither offset nor limit
 	// is given, instead of its first 2000 lines with numbers.
 	RawRead bool
+	// PDFChild is a command, with its arguments, that calls PDFMain: the text of PDFs is read there, because
+	// broken ones can keep a reader busy for ever. Empty means that PDFs are returned as their
+	// bytes.
+	PDFChild []string
 	// Ripgrep is the program that Grep asks which files may match before it looks for
 	// itself: empty means rg in PATH, where there is one. "-" means none.
 	Ripgrep string

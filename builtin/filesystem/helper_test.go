@@ -17,7 +17,24 @@ import (
 	"github.com/bladehost/bladehost/host/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// pdfVerb makes the test's own program the reader of PDFs.
+const pdfVerb = "__read-pdf"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == pdfVerb {
+		os.Exit(PDFMain(os.Stdin, os.Stdout))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func pdfChild(t testing.TB) []string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{self, pdfVerb}
+}
 
 // place is a workspace with a session in it.
 type room struct {

@@ -193,7 +193,7 @@ func FuzzNotebook(f *testing.F) {
 			}
 			if changed {
 				raw, _ := c.get("source")
-				if got := joined(raw); got != strings.ToValidUTF8(text, "\uFFFD") {
+				if got := joined(raw); got != string([]rune(text)) {
 					t.Errorf("the source is %q, not %q", got, text)
 				}
 			}

@@ -1,10 +1,16 @@
 package filesystem
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -34,7 +40,7 @@ func (r *reader) pdf(ctx context.Context) (*abi.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, pages, err := pdfText(ctx, b)
+	text, pages, err := r.c.pdfChild(ctx, b)
 	if e := file.Aborted(ctx); e != nil {
 		return nil, e
 	}
@@ -63,6 +69,78 @@ func (r *reader) pdf(ctx context.Context) (*abi.Result, error) {
 		res.SetMeta("pages", pages)
 	}
 	return res, err
+}
+
+// maxPDFMemory is where the process that reads a PDF ends, in bytes.
+const maxPDFMemory = 1 << 30
+
+// pdfAnswer is what that process writes.
+type pdfAnswer struct {
+	Text  string `json:"text"`
+	Pages int    `json:"pages"`
+	Error string `json:"error,omitempty"`
+}
+
+// pdfChild has a process of its own read the text of a PDF: the library loops for ever on some broken
+// files, and a process can be ended.
+func (c *core) pdfChild(ctx context.Context, b []byte) (string, int, error) {
+	if len(c.opt.PDFChild) == 0 {
+		return "", 0, errors.New("this host has no reader of PDFs (Options.PDFChild)")
+	}
+	limited, cancel := context.WithTimeout(ctx, maxPDFTime)
+	defer cancel()
+	cmd := exec.CommandContext(limited, c.opt.PDFChild[0], c.opt.PDFChild[1:]...)
+	cmd.Stdin = bytes.NewReader(b)
+	cmd.WaitDelay = time.Second
+	cmd.Dir = os.TempDir()
+	out, err := cmd.Output()
+	switch {
+	case limited.Err() != nil:
+		return "", 0, fmt.Errorf("it took more than %v", maxPDFTime)
+	case err != nil:
+		return "", 0, errors.New("its reader failed, as on a broken file")
+	}
+	var a pdfAnswer
+	if err := json.Unmarshal(out, &a); err != nil {
+		return "", 0, errors.New("its reader gave no answer")
+	}
+	if a.Error != "" {
+		return "", 0, errors.New(a.Error)
+	}
+	return a.Text, a.Pages, nil
+}
+
+// PDFMain is the whole of the process that Options.PDFChild names: it reads a PDF from in, writes its text to
+// out, and returns the exit code. It ends the process it runs in when that uses too much memory, so it
+// is not for any other process.
+func PDFMain(in io.Reader, out io.Writer) int {
+	debug.SetMemoryLimit(maxPDFMemory / 2)
+	go func() { // ends with the process
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			if m.Sys > maxPDFMemory {
+				os.Exit(3)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	b, err := io.ReadAll(io.LimitReader(in, maxWhole+1))
+	if err != nil || len(b) > maxWhole {
+		return 2
+	}
+	var a pdfAnswer
+	if a.Text, a.Pages, err = pdfText(context.Background(), b); err != nil {
+		a = pdfAnswer{Error: err.Error()}
+	}
+	raw, err := abi.Marshal(a)
+	if err != nil {
+		return 2
+	}
+	if _, err := out.Write(raw); err != nil {
+		return 2
+	}
+	return 0
 }
 
 // pdfText is the text of all pages, each behind a line with its number.

@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -328,7 +329,7 @@ func pdfOf(text string) []byte {
 
 // PDFs come as their text, and as their bytes where there is none.
 func TestReadPDF(t *testing.T) {
-	r := newRoom(t, nil)
+	r := newRoom(t, nil, Options{PDFChild: pdfChild(t)})
 	good := pdfOf("Hello from page one")
 	for name, b := range map[string][]byte{"good.pdf": good, "empty.pdf": []byte("%PDF-1.4\n1 0 obj<<>>endobj\ntrailer<<>>\n%%EOF\n"), "cut.pdf": good[:len(good)/2]} {
 		if err := os.WriteFile(r.path(name), b, 0o644); err != nil {
@@ -347,15 +348,35 @@ func TestReadPDF(t *testing.T) {
 	}
 }
 
-// FuzzPDF: whatever the bytes are, reading them ends, without a panic.
-func FuzzPDF(f *testing.F) {
-	f.Add(pdfOf("text"))
-	f.Add([]byte("%PDF-1.4\n%%EOF"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if text, _, err := pdfText(t.Context(), b); err == nil && len(text) > 2*maxPDFText {
-			t.Errorf("%d bytes", len(text))
+// A PDF whose reader does not end, fails or is missing comes as its bytes, and a call that is stopped ends.
+func TestReadPDFChild(t *testing.T) {
+	bad := pdfOf("x")
+	bad = bytes.Replace(bad, []byte("(x) Tj"), []byte("<<<< <"), 1) // a string without an end: the library waits for it
+	for name, child := range map[string][]string{"none": nil, "missing": {"/does/not/exist"}, "fails": {"false"}, "babbles": {"echo", "no JSON"}} {
+		r := newRoom(t, nil, Options{PDFChild: child})
+		if err := os.WriteFile(r.path("a.pdf"), bad, 0o644); err != nil {
+			t.Fatal(err)
 		}
-	})
+		res := r.ok("Read", map[string]any{"file_path": "a.pdf"})
+		if got, err := base64.StdEncoding.DecodeString(res.ModelText()); err != nil || !bytes.Equal(got, bad) || res.Metadata["note"] == nil {
+			t.Errorf("%s: %v %v", name, res.Metadata, err)
+		}
+	}
+	r := newRoom(t, nil, Options{PDFChild: pdfChild(t)})
+	if err := os.WriteFile(r.path("a.pdf"), bad, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	x := r.s.Start(ctx, host.Call{Tool: "Read", Input: r.input(map[string]any{"file_path": "a.pdf"})})
+	for y := range x.Yields() {
+		if strings.Contains(y.Content.Summary, "PDF") {
+			cancel()
+		}
+	}
+	if res, err := x.Result(); err != nil || !res.IsError() {
+		t.Errorf("%+v %v", res, err)
+	}
+	cancel()
 }
 
 // The bytes of any file, and a file that is no text.

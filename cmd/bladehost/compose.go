@@ -67,6 +67,9 @@ func (a *app) native(p places, f hostFlags) ([]tool.Tool, error) {
 	}
 	own := p.builtins()
 	own.Filesystem.AllowUnread = f.typed // the person knows the file
+	if a.self != "" {
+		own.Filesystem.PDFChild = []string{a.self, pdfVerb}
+	}
 	var err error
 	if own.Web, err = a.webOptions(p); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func (w wrapped) Run() int {
 }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == compileVerb { // a bladehost of a script started it, by the path of the test
+	if len(os.Args) > 1 && (os.Args[1] == compileVerb || os.Args[1] == pdfVerb) { // a bladehost of a script started it, by the path of the test
 		os.Exit(start(os.Args[1:]))
 	}
 	testscript.Main(wrapped{m}, map[string]func(){

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bladehost/bladehost/abi"
+	"github.com/bladehost/bladehost/builtin"
 	"github.com/bladehost/bladehost/host"
 	"github.com/bladehost/bladehost/host/tool"
 )
@@ -44,10 +45,17 @@ type app struct {
 // another bladehost, within bounds of time and memory. It is for nobody else.
 const compileVerb = "__compile-module"
 
+// pdfVerb is the first argument of the process that reads the text of a PDF for the
+// tool Read of another bladehost. It is for nobody else.
+const pdfVerb = "__read-pdf"
+
 // start runs the command line of the process.
 func start(args []string) int {
 	if len(args) > 0 && args[0] == compileVerb {
 		return host.CompileInChild(args[1:], os.Stdin, os.Stdout)
+	}
+	if len(args) > 0 && args[0] == pdfVerb {
+		return builtin.PDFMain(os.Stdin, os.Stdout)
 	}
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,

@@ -5,7 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/bladehost/bladehost/builtin/internal/file"
@@ -15,7 +15,11 @@ import (
 // goTree is the source tree of Go, or skips: about 10,000 files.
 func goTree(b *testing.B) *file.Target {
 	b.Helper()
-	root := filepath.Join(runtime.GOROOT(), "src")
+	out, err := exec.CommandContext(b.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		b.Skip("there is no Go here: ", err)
+	}
+	root := filepath.Join(strings.TrimSpace(string(out)), "src")
 	if _, err := os.Stat(root); err != nil {
 		b.Skip("there is no source tree of Go here")
 	}

@@ -278,8 +278,8 @@ func newSelection(q GrepQuery) (*selection, error) {
 
 func unknownType(name string) error {
 	var near []string
-	for t := range types() {
-		if len(name) > 0 && (strings.HasPrefix(t, name[:1]) || strings.Contains(t, name) || slices.Contains(types()[t], "*."+name)) {
+	for t, globs := range types() {
+		if len(name) > 0 && (strings.HasPrefix(t, name[:1]) || strings.Contains(t, name) || slices.Contains(globs, "*."+name)) {
 			near = append(near, t)
 		}
 	}

@@ -56,15 +56,12 @@ type Stats struct {
 // job is a folder to be read.
 type job struct {
 	path  string
-	above *fs.File // its folder, held open
-	name  string
 	rules *layer
 }
 
 type walker struct {
 	Walk
-	ctx   context.Context
-	prune func(string) bool
+	ctx context.Context
 
 	mu      sync.Mutex
 	cond    *sync.Cond
