@@ -69,7 +69,7 @@ func New(opt Options) (*Host, error) {
 	h := &Host{
 		opt: opt, log: log, engine: eng, slots: newScheduler(limits), locks: newFileLocks(),
 		artifacts: newArtifactStore(opt.ArtifactDir), sessions: map[*Session]struct{}{},
-		extism: extism.New(extism.Options{MemoryLimit: opt.MemoryLimit, Running: opt.RunningGuests, Interpreter: opt.Interpreter, Log: opt.Log}),
+		extism: extism.New(extism.Options{MemoryLimit: opt.MemoryLimit, Running: opt.RunningGuests, Interpreter: opt.Interpreter, Compiler: eng, Log: opt.Log}),
 	}
 	var errs []error
 	add := func(list []tool.Tool, kind tool.SourceKind, trust tool.Trust) {

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tetratelabs/wazero/experimental"
+
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/internal/wasm"
 )
@@ -42,11 +44,14 @@ type childAnswer struct {
 // compileInChild lets a child process fill dir with the machine code of a module.
 // The compiler cannot be cancelled and its memory cannot be bounded inside a
 // process: some small modules keep it busy for minutes.
-func (e *Engine) compileInChild(ctx context.Context, m *wasm.Module, dir string) error {
+func (e *Engine) compileInChild(ctx context.Context, m *wasm.Module, dir string, listenAt ...string) error {
 	limit, memory := e.opt.CompileTime, e.opt.CompileMemory
 	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	argv := append(append([]string(nil), e.opt.CompileChild...), dir, e.kind(), strconv.FormatInt(memory, 10), limit.String())
+	if len(listenAt) > 0 {
+		argv = append(argv, strings.Join(listenAt, ","))
+	}
 	cmd := exec.CommandContext(timed, argv[0], argv[1:]...)
 	cmd.Stdin = bytes.NewReader(m.Bytes)
 	var out, text tailBuffer
@@ -110,8 +115,8 @@ func CompileMain(args []string, in io.Reader, out io.Writer) int {
 }
 
 func compileMain(args []string, in io.Reader) error {
-	if len(args) != 4 {
-		return fmt.Errorf("%d arguments; the host that starts this process gives four", len(args))
+	if len(args) != 4 && len(args) != 5 {
+		return fmt.Errorf("%d arguments; the host that starts this process gives four or five", len(args))
 	}
 	memory, err := strconv.ParseInt(args[2], 10, 64)
 	if err != nil || memory <= 0 {
@@ -136,6 +141,9 @@ func compileMain(args []string, in io.Reader) error {
 	}
 	p := &Plugin{e: e, mod: &Module{Info: &wasm.Info{}}}
 	ctx := context.Background()
+	if len(args) == 5 {
+		ctx = experimental.WithFunctionListenerFactory(ctx, listeners(strings.Split(args[4], ",")))
+	}
 	c, err := p.buildIn(ctx, &wasm.Module{Bytes: b}, dir)
 	if err != nil {
 		return err

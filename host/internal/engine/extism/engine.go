@@ -22,6 +22,9 @@ type Options struct {
 	Running int
 	// Interpreter runs without machine code.
 	Interpreter bool
+	// Compiler keeps machine code and makes it in a child process; nil means that each
+	// plugin is compiled here, and anew in each process.
+	Compiler *engine.Engine
 	// Log takes what guests log and write to standard output and error. Nil drops it.
 	Log *slog.Logger
 }

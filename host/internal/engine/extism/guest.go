@@ -55,7 +55,15 @@ func (g *Guest) Execute(ctx context.Context, call *tool.Call) (*abi.Result, erro
 		return nil, err
 	}
 	resume()
-	return g.run(ctx, c, call, at)
+	res, err := g.run(ctx, c, call, at)
+	if res != nil {
+		word := "miss"
+		if c.hit {
+			word = "hit"
+		}
+		res.SetMeta("compile", word)
+	}
+	return res, err
 }
 
 func (g *Guest) run(ctx context.Context, c *compiled, call *tool.Call, at *place) (*abi.Result, error) {

@@ -39,9 +39,14 @@ type first struct {
 	kind   kind
 }
 
+// listensAt are the exports that the SDK calls.
+func (k kind) listensAt() []string {
+	return []string{k.describe, k.call, abi.ExportInitialize, "__wasm_call_ctors", "hs_init"}
+}
+
 // NewFunctionListener listens at the functions that the SDK calls.
 func (f first) NewFunctionListener(def api.FunctionDefinition) experimental.FunctionListener {
-	called := []string{f.kind.describe, f.kind.call, abi.ExportInitialize, "__wasm_call_ctors", "hs_init"}
+	called := f.kind.listensAt()
 	if slices.ContainsFunc(def.ExportNames(), func(n string) bool { return slices.Contains(called, n) }) {
 		return experimental.FunctionListenerFunc(f.begin)
 	}

@@ -3,6 +3,7 @@ package extism
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -124,7 +125,7 @@ func (p *Plugin) free() {
 	default:
 	}
 	if p.compiled != nil {
-		p.freeErr = p.compiled.plugin.Close(context.Background())
+		p.freeErr = p.compiled.free()
 	}
 	close(p.freed)
 }
@@ -148,15 +149,18 @@ func (p *Plugin) Close(ctx context.Context) error {
 
 func closedError() *abi.Error { return abi.NewError(abi.CodeShutdown, "the plugin is closed") }
 
-// Compile compiles the module if that was not done yet. Its machine code is not
-// kept on disk, so it was never there before.
+// Compile compiles the module if that was not done yet, and reports whether its
+// machine code was in the cache.
 func (p *Plugin) Compile(ctx context.Context) (hit bool, err error) {
 	if !p.enter() {
 		return false, closedError()
 	}
 	defer p.leave()
-	_, err = p.compile(ctx)
-	return false, err
+	c, err := p.compile(ctx)
+	if err != nil {
+		return false, err
+	}
+	return c.hit, nil
 }
 
 // compile is for callers that entered the plugin. An error stays until the plugin
@@ -171,12 +175,14 @@ func (p *Plugin) compile(ctx context.Context) (*compiled, error) {
 	if p.compiled != nil || p.err != nil {
 		return p.compiled, p.err
 	}
-	c, err := p.build(ctx)
+	c, err := p.make(ctx)
 	switch {
 	case err == nil:
 		p.compiled = c
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case abi.CodeOf(err) != "":
+		p.err = err
 	default:
 		p.err = abi.NewError(abi.CodeCompile, "the module could not be compiled: %s", clip(firstLine(err.Error()))).Because(err)
 	}
@@ -188,20 +194,58 @@ type compiled struct {
 	plugin *sdk.CompiledPlugin
 	// module is the rewritten module without its bytes.
 	module *wasm.Module
+	// cache is what the runtime takes its machine code from, or nil; hit says that
+	// the code was there.
+	cache wazero.CompilationCache
+	hit   bool
+}
+
+func (c *compiled) free() error {
+	ctx := context.Background()
+	err := c.plugin.Close(ctx)
+	if c.cache != nil {
+		err = errors.Join(err, c.cache.Close(ctx))
+	}
+	return err
+}
+
+// make rewrites and compiles the module, or finds its machine code.
+func (p *Plugin) make(ctx context.Context) (*compiled, error) {
+	mod, err := rewrite(p.file)
+	if err != nil {
+		return nil, err
+	}
+	if p.e.opt.Compiler == nil {
+		return p.build(ctx, mod, nil)
+	}
+	var c *compiled
+	hit, err := p.e.opt.Compiler.CompileElsewhere(ctx, mod.Bytes, p.kind.listensAt(), func(dir string) (err error) {
+		var cache wazero.CompilationCache
+		if dir != "" {
+			if cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
+				return err
+			}
+		}
+		if c, err = p.build(ctx, mod, cache); err != nil && cache != nil {
+			err = errors.Join(err, cache.Close(ctx))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.hit = hit
+	return c, nil
 }
 
 // build compiles the rewritten module. A panic of the compiler is an error: its
 // validator panics on some malformed modules.
-func (p *Plugin) build(ctx context.Context) (c *compiled, err error) {
+func (p *Plugin) build(ctx context.Context, mod *wasm.Module, cache wazero.CompilationCache) (c *compiled, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			c, err = nil, fmt.Errorf("the compiler failed: %v", v)
 		}
 	}()
-	mod, err := rewrite(p.file)
-	if err != nil {
-		return nil, err
-	}
 	cfg := wazero.NewRuntimeConfig()
 	if p.e.opt.Interpreter {
 		cfg = wazero.NewRuntimeConfigInterpreter()
@@ -209,6 +253,9 @@ func (p *Plugin) build(ctx context.Context) (c *compiled, err error) {
 	// The fuel in the module stops it, so the runtime's own way, which costs up to
 	// 28 times, stays off.
 	cfg = cfg.WithCloseOnContextDone(false).WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
+	if cache != nil {
+		cfg = cfg.WithCompilationCache(cache)
+	}
 	m := sdk.Manifest{
 		Wasm: []sdk.Wasm{sdk.WasmData{Data: mod.Bytes}},
 		// The budget of a call is what bounds memory. The runtime's bounds checks
@@ -224,7 +271,7 @@ func (p *Plugin) build(ctx context.Context) (c *compiled, err error) {
 	}
 	kept := *mod
 	kept.Bytes = nil
-	return &compiled{plugin, &kept}, nil
+	return &compiled{plugin: plugin, module: &kept, cache: cache}, nil
 }
 
 // Describe runs the module's own description and returns the manifest. A plugin
