@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"flag"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,7 +16,12 @@ import (
 
 var update = flag.Bool("update", false, "write the fixture of the format of today, if there is none")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(limitEnv); path != "" {
+		os.Exit(limited(path)) // a process with little room
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func open(t testing.TB, path string, opt sqlite.Options) *sqlite.Store {
 	t.Helper()
