@@ -312,8 +312,17 @@ func (a *app) journalExport(ctx context.Context, file string, args []string) err
 	}
 	defer func() { _ = s.Close() }() // it only read
 	out := &counting{w: a.out}
+	bar := a.exportProgress()
+	defer bar.close()
+	done := 0
 	one := func(session string) error {
-		return eachEvent(ctx, s, session, func(e journal.Event) error { writeJSON(out, e); return out.err })
+		return eachEvent(ctx, s, session, func(e journal.Event) error {
+			writeJSON(out, e)
+			if done++; done%1000 == 0 {
+				bar.show(abi.Progress(fmt.Sprintf("%d events", done), -1, -1))
+			}
+			return out.err
+		})
 	}
 	if len(args) > 0 {
 		return one(args[0])
@@ -338,6 +347,15 @@ func (a *app) journalExport(ctx context.Context, file string, args []string) err
 		err = abi.NewError(abi.CodeJournalCorrupt, "%d sessions could not be read to their end", failed).Because(first)
 	}
 	return err
+}
+
+// exportProgress shows how far an export is, unless the events are on the same
+// terminal.
+func (a *app) exportProgress() *progress {
+	if a.outTTY {
+		return &progress{a: a, name: "export"}
+	}
+	return a.newProgress("export")
 }
 
 // counting remembers the first error of a writer.

@@ -177,6 +177,7 @@ func (a *app) replay(ctx context.Context, k *kept, f recoverFlags) error {
 		return err
 	}
 	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }() // each call has ended
+	var failed []error
 	for _, v := range f.replay {
 		list := []string{v}
 		if v == "all" {
@@ -186,12 +187,17 @@ func (a *app) replay(ctx context.Context, k *kept, f recoverFlags) error {
 			}
 		}
 		for n, id := range list {
-			if err := a.replayOne(ctx, rec, s, id, n+1, len(list)); err != nil {
+			err := a.replayOne(ctx, rec, s, id, n+1, len(list))
+			if err != nil && (v != "all" || k.guard.Err() != nil || ctx.Err() != nil) {
 				return err
+			}
+			if err != nil { // the others are made all the same
+				a.note("%s: %v", id, err)
+				failed = append(failed, err)
 			}
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (a *app) replayOne(ctx context.Context, rec *journal.Recorder, s *host.Session, id string, n, of int) error {

@@ -62,6 +62,9 @@ func (a *app) keep(ctx context.Context, path string, opt *host.SessionOptions) (
 	}
 	store, err := sqlite.Open(ctx, path, sqlite.Options{})
 	if err != nil {
+		if a.journalFlag(path) == "" {
+			a.note("note: --no-journal works without one, --journal FILE with another")
+		}
 		return nil, err
 	}
 	k := &kept{a: a, store: store}

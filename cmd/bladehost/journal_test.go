@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bladehost/bladehost/host/journal"
+	"github.com/bladehost/bladehost/host/journal/sqlite"
 )
 
 // The demonstration in docs/journal.md, word for word.
@@ -160,6 +164,120 @@ func TestTwoProcessesOneSession(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(out, &list); err != nil || len(list.Sessions) != 2 || list.Sessions[0].SessionID != "s" || !list.Sessions[0].Closed || list.Sessions[0].Lease.FencingToken != 2 {
+		t.Errorf("%s %v", out, err)
+	}
+}
+
+// Everything an operator can do with what a dead process left, by the command
+// line.
+func TestJournalRecover(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := func(n string) journal.Scope {
+		return journal.Scope{RequestID: "r", TurnID: "t", ModelAttemptID: "m", ToolAttemptID: n}
+	}
+	add := func(typ journal.Type, n, data string) journal.Draft {
+		d := journal.Draft{Type: typ, Data: json.RawMessage(data)}
+		if n != "" {
+			d.Scope = scope(n)
+		}
+		return d
+	}
+	call := func(n, tool, effect string) journal.Draft {
+		return add(journal.ToolScheduled, n, fmt.Sprintf(`{"toolCallId":"c-%s","toolName":%q,"modelInput":{"query":"x"},"input":{"query":"x"},"sideEffect":%q,"interruptBehavior":"block"}`, n, tool, effect))
+	}
+	start := func(n, tool, effect string) journal.Draft {
+		return add(journal.ToolStarted, n, fmt.Sprintf(`{"toolCallId":"c-%s","toolName":%q,"input":{"query":"x","max_results":5},"sideEffect":%q}`, n, tool, effect))
+	}
+	asked := func(n string) journal.Draft {
+		return add(journal.PermissionRequested, n, fmt.Sprintf(`{"permissionRequestId":"p-%s","toolCallId":"c-%s","toolName":"DiscoverTools","input":{"query":"x"}}`, n, n))
+	}
+	_, err = s.Append(t.Context(), "s", []journal.Draft{
+		add(journal.SessionCreated, "", `{}`),
+		call("a", "DiscoverTools", "idempotent"),
+		call("b", "DiscoverTools", "idempotent"), start("b", "DiscoverTools", "idempotent"),
+		call("c", "DiscoverTools", "idempotent"), asked("c"),
+		call("d", "Bash", "non_idempotent"), start("d", "Bash", "non_idempotent"),
+		call("e", "DiscoverTools", "idempotent"), asked("e"), add(journal.PermissionResolved, "e", `{"permissionRequestId":"p-e","decision":"deny"}`),
+		call("f", "DiscoverTools", "idempotent"), asked("f"),
+		call("g", "Gone", "pure"), start("g", "Gone", "pure"),
+	}, journal.AppendOptions{})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	env := ownPlaces(t)
+	run := func(code int, args ...string) string {
+		t.Helper()
+		cmd := process(t, env, append([]string{"journal", "recover", "s", "--journal", path}, args...)...)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			t.Fatalf("%v: exit code %d, want %d (%v)\n%s%s", args, got, code, err, out, errs.String())
+		}
+		return string(out) + errs.String()
+	}
+	open := func(args ...string) string {
+		t.Helper()
+		var v struct{ Sessions []journal.Plan }
+		out := run(0, append(args, "--json")...)
+		if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &v); err != nil {
+			t.Fatal(err, out)
+		}
+		text := string(v.Sessions[0].Action)
+		p := v.Sessions[0]
+		for _, l := range [][]journal.Attempt{p.Unknown, p.Permissions, p.Retryable, p.Cancelable} {
+			text += " /"
+			for _, a := range l {
+				text += " " + a.ID
+			}
+		}
+		return text
+	}
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"reconcile_tool_outcomes / d / c f / a b g / e", nil},
+		{"reconcile_tool_outcomes / d / f / a b c g / e", []string{"--permission", "c=allow"}},
+		{"reconcile_tool_outcomes / d / / a b c g / e", []string{"--permission", "f=deny", "--message", "not now"}},
+		{"reconcile_tool_outcomes / d / / b c g / e", []string{"--replay", "a"}},
+	} {
+		if got := open(c.args...); got != c.want {
+			t.Fatalf("%v:\n%s\n%s", c.args, got, c.want)
+		}
+	}
+	if out := run(7, "--replay", "d"); !strings.Contains(out, "DURABLE_RECOVERY_REFUSED") {
+		t.Error(out)
+	}
+	if out := run(7, "--cancel", "d"); !strings.Contains(out, "find out, then reconcile") {
+		t.Error(out)
+	}
+	if got := open("--replay", "all"); got != "reconcile_tool_outcomes / d / / g / e" { // Gone is no tool any more
+		t.Error(got)
+	}
+	if got := open("--cancel", "all"); got != "reconcile_tool_outcomes / d / / /" {
+		t.Error(got)
+	}
+	if got := open("--reconcile", "d=failed", "--message", "the card was refused"); got != "none / / / /" {
+		t.Error(got)
+	}
+	out, err := process(t, env, "journal", "show", "s", "--journal", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`permission_resolved +c allow`, `permission_resolved +f deny not now\n.*tool_cancelled +f .*permission_denied`, `tool_started +c DiscoverTools non_idempotent`,
+		`tool_outcome_unknown +d .*\n.*tool_failed +d .*the card was refused`, `tool_cancelled +e .*permission_denied`, `tool_outcome_unknown +g .*\n.*tool_cancelled +g .*process_restart`, `tool_completed +b `,
+	} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+	if out, err := process(t, env, "journal", "verify", "--journal", path).CombinedOutput(); err != nil {
 		t.Errorf("%s %v", out, err)
 	}
 }

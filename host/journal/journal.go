@@ -233,7 +233,11 @@ func (j *Journal) append(ctx context.Context, drafts []Draft) ([]Event, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, j.opt.StoreTimeout)
 	defer cancel()
-	return j.store.Append(ctx, j.opt.SessionID, drafts, opt)
+	events, err := j.store.Append(ctx, j.opt.SessionID, drafts, opt)
+	if c := abi.CodeOf(err); j.opt.Guard != nil && (c == abi.CodeLeaseStale || c == abi.CodeLeaseRequired || c == abi.CodeLeaseCorrupt) {
+		j.opt.Guard.fail(abi.AsError(err)) // the store knows better
+	}
+	return events, err
 }
 
 // find looks for a command in the store.

@@ -2,8 +2,11 @@ package journal
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/bladehost/bladehost/abi"
@@ -65,7 +68,9 @@ type invocation struct {
 	scope Scope
 	id    Identity
 	// replay says that the attempt is an old one, which ran or may have run.
-	replay   bool
+	replay bool
+	// ran says that the start of a replay was let through, startErr why it was not.
+	ran      bool
 	startErr error
 }
 
@@ -102,9 +107,9 @@ func (r *Recorder) OnToolScheduled(ctx context.Context, e host.ToolScheduled) (h
 	if old != nil {
 		return old, old.again(e)
 	}
-	v := &invocation{r: r, id: Identity{e.ToolCallID, e.ToolName}, scope: Scope{
-		RequestID: r.opt.RequestID, TurnID: orText(e.TurnID, r.opt.TurnID),
-		ModelAttemptID: orText(e.ModelAttemptID, newID("model")), ToolAttemptID: newID("attempt"),
+	v := &invocation{r: r, id: Identity{fit(e.ToolCallID), fit(e.ToolName)}, scope: Scope{
+		RequestID: r.opt.RequestID, TurnID: fit(orText(e.TurnID, r.opt.TurnID)),
+		ModelAttemptID: fit(orText(e.ModelAttemptID, newID("model"))), ToolAttemptID: newID("attempt"),
 	}}
 	err := v.commit(ctx, "Scheduled", draft(ToolScheduled, v.scope, ScheduledData{
 		Identity: v.id, ModelInput: e.ModelInput, Input: e.Input, SideEffect: e.SideEffect, Interrupt: e.Interrupt,
@@ -116,6 +121,20 @@ func (r *Recorder) OnToolScheduled(ctx context.Context, e host.ToolScheduled) (h
 	r.calls[e.ToolCallID] = v
 	r.mu.Unlock()
 	return v, nil
+}
+
+// fit is an id that a model or an agent made up, as one that can be recorded: what
+// is too long is cut and ends in its digest, so that two stay two.
+func fit(id string) string {
+	if id == "" {
+		return "-"
+	}
+	valid := strings.ToValidUTF8(id, "\uFFFD")
+	if len(valid) <= MaxID && valid == id {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return strings.ToValidUTF8(valid[:min(len(valid), MaxID-80)], "") + "…" + hex.EncodeToString(sum[:])
 }
 
 func orText(s, other string) string {
@@ -164,7 +183,7 @@ func (r *Recorder) OnToolSettled(ctx context.Context, e host.ToolSettled) error 
 	if !ok {
 		return abi.NewError(abi.CodeTransition, "the tool attempt %s was settled, but it is not open", clip(v.scope.ToolAttemptID))
 	}
-	if v.replay && e.Result.IsError() && !a.started() && a.Status == StatusScheduled && !replayEnds(e.Result) {
+	if v.replay && !v.ran && e.Result.IsError() && (a.started() || !replayEnds(e.Result)) {
 		return nil // it did not come to run; it can be tried again
 	}
 	drafts := []Draft{settlement(a, e.Result)}

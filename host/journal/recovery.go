@@ -317,11 +317,12 @@ func (v *invocation) startAgain(ctx context.Context, e host.ExecutionStarted) er
 			effect = abi.SideEffectNonIdempotent
 		}
 		v.startErr = v.commit(ctx, "Started", draft(ToolStarted, v.scope, StartedData{v.id, e.Input, effect}))
-		return v.startErr
+	} else if e.SideEffect == abi.SideEffectNonIdempotent {
+		v.startErr = refused("the tool attempt %s of %s cannot be made again: the tool counts as non_idempotent now; reconcile or cancel it", clip(a.ID), clip(a.ToolName))
+	} else if !sameJSON(e.Input, a.Input) {
+		v.startErr = refused("the tool attempt %s of %s cannot be made again: the tool would get another input than recorded, as its defaults have changed; reconcile or cancel it", clip(a.ID), clip(a.ToolName))
 	}
-	if e.SideEffect == abi.SideEffectNonIdempotent || !sameJSON(e.Input, a.Input) {
-		v.startErr = refused("the tool attempt %s of %s cannot be made again: now the call would be %s with another input or effect than recorded; reconcile or cancel it", clip(a.ID), clip(a.ToolName), e.SideEffect)
-	}
+	v.ran = v.startErr == nil
 	return v.startErr
 }
 

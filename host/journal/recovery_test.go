@@ -184,3 +184,58 @@ func TestReplay(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be made again today stays as it was.
+func TestReplayLeavesOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		schema string
+		opt    host.SessionOptions
+	}{
+		"the tool is gone":            {`{"type":"object"}`, host.SessionOptions{AllowedTools: []string{}}},
+		"the input is refused":        {`{"type":"object","required":["z"]}`, host.SessionOptions{}},
+		"the defaults changed":        {`{"type":"object","properties":{"b":{"default":2}}}`, host.SessionOptions{}},
+		"a rule denies it in between": {`{"type":"object"}`, host.SessionOptions{DisallowedTools: []string{"Tool"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, s := left(t, Scheduled("a", abi.SideEffectPure), Started("a", abi.SideEffectPure))
+			tl := &plain{spec: spec("Tool", abi.SideEffectPure), run: func(context.Context, *tool.Call) (*abi.Result, error) { t.Error("it ran"); return abi.Text("x"), nil }}
+			tl.spec.Parameters = json.RawMessage(c.schema)
+			rec := j.Recorder(journal.RecorderOptions{})
+			c.opt.ID, c.opt.Lifecycle = "s", rec
+			ses, err := newHost(t, tl).NewSession(c.opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := rec.Replay(t.Context(), ses, "a")
+			if err == nil && !res.IsError() {
+				t.Errorf("%+v", res)
+			}
+			if got := typesAfter(t, s, 3); got != "" || len(j.Plan().Retryable) != 1 {
+				t.Errorf("%s, %+v", got, j.Plan())
+			}
+		})
+	}
+}
+
+// Ids that a model or an agent made up are recorded whatever they are, and two
+// stay two.
+func TestOddIDs(t *testing.T) {
+	s := memory(t, nil)
+	j := openJournal(t, s)
+	ok := &plain{spec: spec("Ok", abi.SideEffectPure), run: text("x")}
+	ses, err := newHost(t, ok).NewSession(host.SessionOptions{ID: "s", Mode: "yolo", Lifecycle: j.Recorder(journal.RecorderOptions{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("é", 2000)
+	for _, c := range []host.Call{
+		{ID: long + "1", Tool: "Ok"}, {ID: long + "2", Tool: "Ok", TurnID: long}, {ID: "c", Tool: long}, {ID: "\xff", Tool: "Ok"}, {ID: "d", Tool: ""}, {ID: "e", Tool: "Ok", ModelAttemptID: "\xff\xfe"},
+	} {
+		if _, err := ses.Run(t.Context(), c); err != nil {
+			t.Errorf("%.20q %.20q: %v", c.ID, c.Tool, err)
+		}
+	}
+	if len(j.Attempts()) != 0 || j.Head() < 13 {
+		t.Errorf("%d events, open %+v", j.Head(), j.Attempts())
+	}
+}

@@ -69,8 +69,8 @@ func (i *instance) close() error {
 	if i.alive == nil {
 		return nil
 	}
-	forget(i.dir, i.name)
 	err := i.alive.Release()
+	forget(i.dir, i.name) // not before: some systems keep what is open
 	i.alive = nil
 	return err
 }
@@ -153,8 +153,8 @@ func (s *Store) dead(name string) (dead bool, free func()) {
 		return false, free
 	}
 	return true, func() {
-		forget(s.owners(), name)
 		_ = l.Release() // nobody waits for it
+		forget(s.owners(), name)
 	}
 }
 
