@@ -406,6 +406,21 @@ func TestFetchMarkdown(t *testing.T) {
 	}
 }
 
+// What no reader sees is gone before anything counts or reads it.
+func TestReadable(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "a<b>c": "a<b>c", "a<SCRIPT x=1>alert('<p>')</Script >b": "ab", "a<!-- <p> -->b": "ab", "a<!-- b": "a", "<scripts>a": "<scripts>a", "a<style/>x</style>b": "ab", "a<script>": "a", "a<script>b</script": "a", "<": "<", "a<svg><p>x</p></svg><p>y": "a<p>y", "<script": "<script", "a<noscript>b</noscript>c": "ac",
+	} {
+		if got := readable(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	long := "<html><body>" + strings.Repeat("<script>"+strings.Repeat("x", 1000)+"</script>", 5000) + article
+	if md, err := markdown(long, "https://x.example/", readerOptions{}); err != nil || !strings.Contains(md, "First paragraph") {
+		t.Errorf("%.200q %v", md, err)
+	}
+}
+
 // The cache keeps plain GETs of a session, for as long as server and policy allow.
 func TestFetchCache(t *testing.T) {
 	hits, header := 0, ""

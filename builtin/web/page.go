@@ -103,9 +103,71 @@ func isHTML(kind, text string) bool {
 	return media == "text/html" || media == "application/xhtml+xml" || (media == "" && strings.HasPrefix(nethttp.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"))
 }
 
-// maxHTML bounds the HTML that is converted, in bytes: what a page of text needs,
-// and what the converters do in well under a second.
-const maxHTML = 4 << 20
+// maxHTML bounds the HTML that is converted, in bytes and without scripts and
+// styles: a long page of text, and at worst a few seconds of work for the
+// converters, which cannot be stopped in the middle. They do not escape Markdown in
+// the text: what escapes needs the square of the length, and models read the text
+// better without.
+const maxHTML = 1 << 20
+
+// unread are elements that no reader sees.
+var unread = [...]string{"script", "style", "svg", "noscript", "template"}
+
+// readable is HTML without comments and without the elements that no reader sees,
+// in one pass.
+func readable(s string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		end := ""
+		if strings.HasPrefix(s, "<!--") {
+			end = "-->"
+		}
+		for _, name := range unread {
+			if n := len(name); len(s) > n+1 && strings.EqualFold(s[1:n+1], name) && strings.IndexByte(" \t\r\n\f/>", s[n+1]) >= 0 {
+				end = "</" + name
+			}
+		}
+		if end == "" {
+			b.WriteByte('<')
+			s = s[1:]
+			continue
+		}
+		i = indexFold(s, end)
+		if i < 0 {
+			return b.String() // it is never closed
+		}
+		s = s[i+len(end):]
+		if end != "-->" {
+			if i = strings.IndexByte(s, '>'); i < 0 {
+				return b.String()
+			}
+			s = s[i+1:]
+		}
+	}
+}
+
+// indexFold is where a marker is in s, in letters of either case.
+func indexFold(s, marker string) int {
+	for at := 0; ; at++ {
+		i := strings.IndexByte(s[at:], marker[0])
+		if i < 0 {
+			return -1
+		}
+		if at += i; len(s)-at < len(marker) {
+			return -1
+		}
+		if strings.EqualFold(s[at:at+len(marker)], marker) {
+			return at
+		}
+	}
+}
 
 // markdown is the main content of a page: its title, where it is from, and the
 // text. Converters are libraries that read hostile bytes, so a panic is an error.
@@ -115,7 +177,7 @@ func markdown(text, address string, opt readerOptions) (md string, err error) {
 			err = fmt.Errorf("it is too strange: %v", v)
 		}
 	}()
-	if len(text) > maxHTML {
+	if text = readable(text); len(text) > maxHTML {
 		text = strings.ToValidUTF8(text[:maxHTML], "")
 	}
 	u, err := url.Parse(address)
@@ -123,7 +185,7 @@ func markdown(text, address string, opt readerOptions) (md string, err error) {
 		return "", err
 	}
 	title, content := mainContent(text, u)
-	conv := converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), strikethrough.NewStrikethroughPlugin(), table.NewTablePlugin()))
+	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), strikethrough.NewStrikethroughPlugin(), table.NewTablePlugin()))
 	out, err := conv.ConvertString(content, converter.WithDomain(u.Scheme+"://"+u.Host))
 	if err != nil {
 		return "", err
