@@ -52,6 +52,8 @@ type GrepQuery struct {
 	Enough int
 	// Ripgrep is the program that is asked which files may match, or empty.
 	Ripgrep string
+
+	window int // tests: how much of a file is in memory at once
 }
 
 // Hit is a line with a match.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,6 +109,14 @@ var patterns = []string{
 	`\(2\)`, `\|`, `\\j`, `\^ \$`, `[[:upper:]]{3}`, `[[:digit:]]`, `[^[:space:]]+:`, `broken.*bytes`, `a.{0,3}b`, `-x`, `\.`, `(a)(a)`, `()`, `x*`, `(?s)one.two`, `(?-i:N)eedle`, `\pL+ö`, `[\d-]`, `\Bedle`, `\S{900}`, `[^\x00]`,
 }
 
+// compared are the patterns, or some of them where each takes long.
+func compared() []string {
+	if raced {
+		return patterns[:6]
+	}
+	return patterns
+}
+
 // The lines that are found are those that ripgrep finds, with ripgrep's help and without it.
 func TestGrepAsRipgrep(t *testing.T) {
 	rg := LookRipgrep("")
@@ -115,7 +124,7 @@ func TestGrepAsRipgrep(t *testing.T) {
 		t.Fatal("ripgrep is needed (Debian: apt-get install ripgrep)")
 	}
 	root := corpus(t)
-	for _, p := range patterns {
+	for _, p := range compared() {
 		for _, multiline := range []bool{false, true} {
 			args := []string{"-e", asciiClasses(p)}
 			if !strings.ContainsAny(p, "[") && !strings.Contains(p, `\s`) { // a CR is a blank here, and no line end
@@ -183,7 +192,7 @@ func TestGrepSameWithRipgrep(t *testing.T) {
 	}
 	root := corpus(t)
 	write(t, root, map[string]string{".gitignore": "tabs.txt\n", ".hidden": "needle\n", "node_modules/x.js": "needle\n"})
-	for _, p := range patterns {
+	for _, p := range compared() {
 		for _, q := range []GrepQuery{{Mode: ModeFiles}, {Mode: ModeCount}, {Mode: ModeContent, Before: 2, After: 1}, {Mode: ModeContent, Fold: true}, {Mode: ModeContent, Glob: "*.txt"}, {Mode: ModeContent, Type: "go"}, {Mode: ModeCount, Multiline: true, Fold: true}, {Mode: ModeContent, Enough: 2}} {
 			q.Pattern, q.Start = p, target(t, root, "")
 			plain := grepAll(t, q)
@@ -248,10 +257,11 @@ func TestGrepContext(t *testing.T) {
 // A file of many windows has the same lines, with context over the seams.
 func TestGrepWindows(t *testing.T) {
 	root := t.TempDir()
+	const small = 64 << 10
 	var b strings.Builder
 	want := 0
-	for i := 0; b.Len() < 2*window+window/2; i++ {
-		if i%50_000 == 7 {
+	for i := 0; b.Len() < 20*small+small/2; i++ {
+		if i%5_000 == 7 {
 			fmt.Fprintf(&b, "line %d needle\n", i)
 			want++
 		} else {
@@ -259,20 +269,41 @@ func TestGrepWindows(t *testing.T) {
 		}
 	}
 	write(t, root, map[string]string{"big.txt": b.String()})
-	a := grepAll(t, GrepQuery{Start: target(t, root, ""), Pattern: "needle$", Mode: ModeContent, Before: 3, After: 3})
+	a := grepAll(t, GrepQuery{Start: target(t, root, ""), Pattern: "needle$", Mode: ModeContent, Before: 3, After: 3, window: small})
 	if len(a.Files) != 1 || len(a.Files[0].Hits) != want {
 		t.Fatalf("%d hits, not %d", len(a.Files[0].Hits), want)
 	}
 	for i, h := range a.Files[0].Hits {
-		n := i*50_000 + 7
+		n := i*5_000 + 7
 		if h.Number != n+1 || h.Text != fmt.Sprintf("line %d needle", n) || len(h.Before) != 3 || len(h.After) != 3 || !strings.HasPrefix(h.Before[2], fmt.Sprintf("line %d ", n-1)) || !strings.HasPrefix(h.After[0], fmt.Sprintf("line %d ", n+1)) {
 			t.Errorf("%+v", h)
 		}
 	}
 	for _, m := range []Mode{ModeFiles, ModeCount} {
-		a := grepAll(t, GrepQuery{Start: target(t, root, ""), Pattern: "needle$", Mode: m})
+		a := grepAll(t, GrepQuery{Start: target(t, root, ""), Pattern: "needle$", Mode: m, window: small})
 		if n := map[Mode]int{ModeFiles: 1, ModeCount: want}[m]; len(a.Files) != 1 || a.Files[0].Count != n {
 			t.Errorf("%s: %+v", m, a.Files)
+		}
+	}
+}
+
+// However the windows fall, the answer is that of one window.
+func TestGrepSeams(t *testing.T) {
+	root := t.TempDir()
+	r := random{rand.New(rand.NewPCG(3, 4))}
+	var b strings.Builder
+	for range 400 {
+		b.WriteString(strings.Repeat(r.pick("x", "needle ", "é"), r.IntN(12)) + r.pick("\n", "\r\n", "\n\n"))
+	}
+	write(t, root, map[string]string{"f": b.String() + "needle"})
+	for _, q := range []GrepQuery{{Mode: ModeContent}, {Mode: ModeContent, Before: 3, After: 2}, {Mode: ModeContent, Before: 0, After: 9}, {Mode: ModeCount}, {Mode: ModeFiles}} {
+		q.Start, q.Pattern = target(t, root, ""), "needle ?$"
+		want := grepAll(t, q)
+		for _, w := range []int{1, 7, 100, 1000, 5000} {
+			q.window = w
+			if got := grepAll(t, q); !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v: %d files, other than with one window", q, len(got.Files))
+			}
 		}
 	}
 }

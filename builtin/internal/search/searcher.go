@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -61,7 +62,7 @@ func (s *searcher) search(f *fs.File, out *FileHits) bool {
 	if s.buf == nil {
 		s.buf = make([]byte, 0, 256<<10)
 	}
-	buf, most := s.buf[:0], window
+	buf, most := s.buf[:0], cmp.Or(s.g.q.window, window)
 	once := s.g.q.Multiline || s.g.re.whole
 	if once {
 		most = maxMultiline

@@ -1,0 +1,5 @@
+//go:build !race
+
+package filesystem
+
+const raced = false
