@@ -21,22 +21,23 @@ func journalCommand(a *app) *cobra.Command {
 what happened to each call, whether the file is sound, and what is open after a
 crash. docs/journal.md tells the whole story.`,
 	}
-	for _, make := range []func(*app, *string) *cobra.Command{journalLs, journalShow, journalVerify, journalRecover, journalExport} {
-		file := new(string)
-		sub := make(a, file)
-		sub.Flags().StringVar(file, "journal", "", "the journal's `file` (default: that of the state folder)")
+	for _, make := range []func(*app, *journalFlags) *cobra.Command{journalLs, journalShow, journalVerify, journalRecover, journalExport} {
+		f := &journalFlags{}
+		sub := make(a, f)
+		sub.Flags().StringVar(&f.file, "journal", "", "the journal's `file` (default: that of the state folder)")
+		f.given = func() bool { return sub.Flags().Changed("journal") }
 		c.AddCommand(sub)
 	}
 	return c
 }
 
 // openJournal opens an existing journal.
-func (a *app) openJournal(ctx context.Context, file string, opt sqlite.Options) (*sqlite.Store, error) {
+func (a *app) openJournal(ctx context.Context, f journalFlags, opt sqlite.Options) (*sqlite.Store, error) {
 	p, err := a.places()
 	if err != nil {
 		return nil, err
 	}
-	path, err := journalFlags{file: file}.path(p.journalFile())
+	path, err := f.path(p.journalFile())
 	if err != nil {
 		return nil, err
 	}
@@ -44,15 +45,15 @@ func (a *app) openJournal(ctx context.Context, file string, opt sqlite.Options) 
 	return sqlite.Open(ctx, path, opt)
 }
 
-func journalLs(a *app, file *string) *cobra.Command {
+func journalLs(a *app, f *journalFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List the sessions", Args: exactArgs(0),
-		RunE: func(c *cobra.Command, _ []string) error { return a.journalLs(c.Context(), *file) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.journalLs(c.Context(), *f) },
 	}
 }
 
-func (a *app) journalLs(ctx context.Context, file string) error {
-	s, err := a.openJournal(ctx, file, sqlite.Options{})
+func (a *app) journalLs(ctx context.Context, f journalFlags) error {
+	s, err := a.openJournal(ctx, f, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -136,21 +137,21 @@ func eachEvent(ctx context.Context, s journal.Store, session string, f func(jour
 	}
 }
 
-func journalShow(a *app, file *string) *cobra.Command {
+func journalShow(a *app, f *journalFlags) *cobra.Command {
 	var attempt string
 	c := &cobra.Command{
 		Use: "show SESSION", Short: "Show the events of a session", Args: exactArgs(1),
 		Long: "Show the events of a session, oldest first. With --json a line each, as they are kept.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.journalShow(c.Context(), *file, args[0], attempt)
+			return a.journalShow(c.Context(), *f, args[0], attempt)
 		},
 	}
 	c.Flags().StringVar(&attempt, "attempt", "", "only those of this tool `attempt`")
 	return c
 }
 
-func (a *app) journalShow(ctx context.Context, file, session, attempt string) error {
-	s, err := a.openJournal(ctx, file, sqlite.Options{})
+func (a *app) journalShow(ctx context.Context, f journalFlags, session, attempt string) error {
+	s, err := a.openJournal(ctx, f, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -230,7 +231,7 @@ func eventText(e journal.Event) string {
 	return text
 }
 
-func journalVerify(a *app, file *string) *cobra.Command {
+func journalVerify(a *app, f *journalFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify [SESSION]", Short: "Check the whole file, or one session", Args: rangeArgs(0, 1),
 		Long: `Read every event and check it: that it is what was written, that it follows from
@@ -241,13 +242,13 @@ error if anything is wrong.`,
 			if len(args) > 0 {
 				session = args[0]
 			}
-			return a.journalVerify(c.Context(), *file, session)
+			return a.journalVerify(c.Context(), *f, session)
 		},
 	}
 }
 
-func (a *app) journalVerify(ctx context.Context, file, session string) error {
-	s, err := a.openJournal(ctx, file, sqlite.Options{NoCheck: true})
+func (a *app) journalVerify(ctx context.Context, f journalFlags, session string) error {
+	s, err := a.openJournal(ctx, f, sqlite.Options{NoCheck: true})
 	if err != nil {
 		return err
 	}
@@ -296,17 +297,17 @@ func verifyText(r *sqlite.Report) string {
 	return text
 }
 
-func journalExport(a *app, file *string) *cobra.Command {
+func journalExport(a *app, f *journalFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "export [SESSION]", Short: "Write events as JSON lines", Args: rangeArgs(0, 1),
 		Long: `Write the events of a session, or of all, to standard output: a line of JSON
 each. Of a damaged file it writes what can be read, and ends with an error.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.journalExport(c.Context(), *file, args) },
+		RunE: func(c *cobra.Command, args []string) error { return a.journalExport(c.Context(), *f, args) },
 	}
 }
 
-func (a *app) journalExport(ctx context.Context, file string, args []string) error {
-	s, err := a.openJournal(ctx, file, sqlite.Options{NoCheck: true})
+func (a *app) journalExport(ctx context.Context, f journalFlags, args []string) error {
+	s, err := a.openJournal(ctx, f, sqlite.Options{NoCheck: true})
 	if err != nil {
 		return err
 	}

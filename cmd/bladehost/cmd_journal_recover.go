@@ -31,7 +31,7 @@ func (f recoverFlags) acts() bool {
 	return len(f.reconcile)+len(f.permission)+len(f.cancel)+len(f.replay) > 0
 }
 
-func journalRecover(a *app, file *string) *cobra.Command {
+func journalRecover(a *app, keep *journalFlags) *cobra.Command {
 	var f recoverFlags
 	c := &cobra.Command{
 		Use: "recover [SESSION]", Short: "Say what is open after a crash, and settle it", Args: rangeArgs(0, 1),
@@ -44,7 +44,7 @@ whose outcome is not known.`,
 		Example: `  bladehost journal recover
   bladehost journal recover S --reconcile attempt_x=completed --result '"sent"'
   bladehost journal recover S --replay all`,
-		RunE: func(c *cobra.Command, args []string) error { return a.journalRecover(c.Context(), *file, f, args) },
+		RunE: func(c *cobra.Command, args []string) error { return a.journalRecover(c.Context(), *keep, f, args) },
 	}
 	fs := c.Flags()
 	fs.SortFlags = false
@@ -59,11 +59,11 @@ whose outcome is not known.`,
 	return c
 }
 
-func (a *app) journalRecover(ctx context.Context, file string, f recoverFlags, args []string) error {
+func (a *app) journalRecover(ctx context.Context, keep journalFlags, f recoverFlags, args []string) error {
 	if f.acts() && len(args) == 0 {
 		return usage("name the SESSION to recover; bladehost journal recover lists those with open calls")
 	}
-	s, err := a.openJournal(ctx, file, sqlite.Options{})
+	s, err := a.openJournal(ctx, keep, sqlite.Options{})
 	if err != nil {
 		return err
 	}

@@ -20,21 +20,25 @@ import (
 type journalFlags struct {
 	file string
 	off  bool
+	// given reports whether a file was named: an empty name is an unset variable.
+	given func() bool
 }
 
 func (f *journalFlags) add(fs *pflag.FlagSet, def string) {
 	fs.StringVar(&f.file, "journal", "", "keep what happens to each call in this `file` (default "+def+")")
 	fs.BoolVar(&f.off, "no-journal", false, "keep nothing")
+	f.given = func() bool { return fs.Changed("journal") }
 }
 
 // path is the journal's file, or "" for none.
 func (f journalFlags) path(def string) (string, error) {
+	named := f.given()
 	switch {
-	case f.off && f.file != "":
+	case f.off && named:
 		return "", usage("--journal and --no-journal exclude each other")
 	case f.off:
 		return "", nil
-	case f.file != "":
+	case named:
 		return absPath(f.file)
 	}
 	return def, nil

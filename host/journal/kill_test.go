@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -223,7 +224,7 @@ func settle(t *testing.T, dir string, sessions int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	k := &killed{dir: dir, acks: os.NewFile(0, "")}
+	k := &killed{dir: dir, acks: io.Discard}
 	h, err := host.New(host.Options{Tools: tools(k)})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,7 @@ func (o order) call(n int) (effect, confirm string) {
 type killed struct {
 	order order
 	dir   string
-	acks  *os.File
+	acks  io.Writer
 
 	mu    sync.Mutex
 	count int

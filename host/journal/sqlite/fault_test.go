@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/bladehost/bladehost/abi"
@@ -161,4 +163,71 @@ func onlyTransitions(r *sqlite.Report) bool {
 		}
 	}
 	return true
+}
+
+// Making a new file fails at each step: then there is none, or a whole one, and
+// nothing half made is left.
+func TestMakingFails(t *testing.T) {
+	fails := func(string, string) error { return errors.New("no link today") }
+	noSync := func(string) error { return errors.New("no sync today") }
+	for _, c := range []struct {
+		name  string
+		opt   sqlite.Options
+		ok    bool
+		there bool
+	}{
+		{"no links, but renames", sqlite.Options{}.Failing(fails, nil, nil), true, true},
+		{"neither", sqlite.Options{}.Failing(fails, fails, nil), false, false},
+		{"the folder is not synced", sqlite.Options{}.Failing(nil, nil, noSync), false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "j.db")
+			s, err := sqlite.Open(t.Context(), path, c.opt)
+			if (err == nil) != c.ok || (err != nil && abi.CodeOf(err) != abi.CodeJournalWrite) {
+				t.Fatalf("%v", err)
+			}
+			if err == nil {
+				must(t, s, "s", Created())
+				_ = s.Close()
+			}
+			list, err := os.ReadDir(dir)
+			if err != nil || len(list) != map[bool]int{true: 1}[c.there] {
+				t.Errorf("%v %v", list, err)
+			}
+			must(t, open(t, path, sqlite.Options{}), "t", Created()) // afterwards all is well
+		})
+	}
+}
+
+// Several open one new file at once: they all have the same one.
+func TestMakingAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for k := range 5 {
+				d := Created()
+				if k > 0 {
+					d = Scheduled(fmt.Sprint(k), abi.SideEffectPure)
+				}
+				if _, err := s.Append(t.Context(), fmt.Sprint(i), []journal.Draft{d}, journal.AppendOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	r, err := open(t, path, sqlite.Options{}).Verify(t.Context(), "", nil)
+	if err != nil || r.Found != 0 || r.Events != 30 || r.Sessions != 6 {
+		t.Errorf("%+v %v", r, err)
+	}
 }

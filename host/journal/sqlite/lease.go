@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"os"
@@ -166,12 +165,7 @@ func (i *instance) current() string {
 
 // Lease implements journal.Leases.
 func (s *Store) Lease(ctx context.Context, session string) (journal.Lease, bool, error) {
-	var l leaseRow
-	err := s.view(ctx, session, func(tx *sql.Tx, row sessionRow) error {
-		var err error
-		l, err = scanLease(tx.QueryRowContext(ctx, leaseQuery, row.sid))
-		return err
-	})
+	l, err := s.currentLease(ctx, session)
 	return l.Lease, l.found, err
 }
 
@@ -218,13 +212,18 @@ func (s *Store) Acquire(ctx context.Context, session string, req journal.LeaseRe
 
 // currentLease reads the lease as it is now.
 func (s *Store) currentLease(ctx context.Context, session string) (leaseRow, error) {
-	var l leaseRow
-	err := s.view(ctx, session, func(tx *sql.Tx, row sessionRow) error {
-		var err error
-		l, err = scanLease(tx.QueryRowContext(ctx, leaseQuery, row.sid))
-		return err
-	})
-	return l, err
+	db, err := s.reader(ctx, session)
+	if err != nil {
+		return leaseRow{}, err
+	}
+	l, err := scanLease(db.QueryRowContext(ctx, "SELECT body, instance, sum FROM leases WHERE sid = (SELECT sid FROM sessions WHERE session = ?)", session))
+	if err != nil {
+		return l, readError(s.path, err)
+	}
+	if l.found && l.SessionID != session {
+		return l, abi.NewError(abi.CodeLeaseCorrupt, "the record of the lease of session %s is that of session %s", clip(session), clip(l.SessionID))
+	}
+	return l, nil
 }
 
 // clear finds out whether the last owner is dead, and waits for an operation of

@@ -37,6 +37,27 @@ type Options struct {
 	Failpoint func(name string)
 	// VFS names a registered VFS of SQLite. It is for tests.
 	VFS string
+	// files are the calls of the system that tests let fail.
+	files files
+}
+
+// files make a new file appear; nil fields are those of package os.
+type files struct {
+	link, rename func(from, to string) error
+	syncDir      func(dir string) error
+}
+
+func (f files) withDefaults() files {
+	if f.link == nil {
+		f.link = os.Link
+	}
+	if f.rename == nil {
+		f.rename = os.Rename
+	}
+	if f.syncDir == nil {
+		f.syncDir = syncDir
+	}
+	return f
 }
 
 // checkLimit is how large a file may be to be checked as a whole when it is
@@ -159,15 +180,16 @@ func (s *Store) make(ctx context.Context) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(tmp, s.path); err != nil && !errors.Is(err, fs.ErrExist) {
+	sys := s.opt.files.withDefaults()
+	if err := sys.link(tmp, s.path); err != nil && !errors.Is(err, fs.ErrExist) {
 		if _, there := os.Lstat(s.path); there == nil {
 			return nil
 		}
-		if err := os.Rename(tmp, s.path); err != nil { // a file system without links
+		if err := sys.rename(tmp, s.path); err != nil { // a file system without links
 			return err
 		}
 	}
-	return syncDir(filepath.Dir(s.path))
+	return sys.syncDir(filepath.Dir(s.path))
 }
 
 // syncDir makes a new name durable, where the system can.

@@ -38,7 +38,6 @@ type VFS struct {
 	left   int
 	sticky bool
 	hit    int
-	count  map[Op]int
 
 	vfs     *lib.Tsqlite3_vfs
 	base    *lib.Tsqlite3_vfs

@@ -1,0 +1,8 @@
+package sqlite
+
+// Failing lets the calls that make a new file fail: link, rename and the sync of
+// the folder. A nil function is the real one.
+func (o Options) Failing(link, rename func(from, to string) error, syncDir func(string) error) Options {
+	o.files = files{link, rename, syncDir}
+	return o
+}
