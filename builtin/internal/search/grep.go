@@ -191,6 +191,7 @@ func (g *grep) run(a *GrepAnswer) {
 	for range min(runtime.GOMAXPROCS(0), 8, len(g.files)) {
 		wg.Go(func() { // waited for below
 			s := &searcher{g: g}
+			defer s.close()
 			for !g.stopped.Load() && g.ctx.Err() == nil {
 				i := int(g.next.Add(1)) - 1
 				if i >= len(g.files) {

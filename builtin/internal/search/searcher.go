@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"io"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -32,16 +33,44 @@ const (
 type searcher struct {
 	g   *grep
 	buf []byte
+	// at is the folder of the last file, held open: its neighbours come next.
+	at     string
+	folder *fs.File
+}
+
+// close releases the folder.
+func (s *searcher) close() {
+	if s.folder != nil {
+		_ = s.folder.Close() // read only
+	}
+	s.folder = nil
+}
+
+// open opens a file of the list. A link in the place of one is refused.
+func (s *searcher) open(rel string) (*fs.File, error) {
+	t := s.g.q.Start
+	if rel == "" {
+		return t.Dir.OpenFile(t.Rel, fs.OpenFlags{Read: true})
+	}
+	dir := path.Dir(rel)
+	if s.folder == nil || s.at != dir {
+		s.close()
+		f, err := t.Dir.OpenFile(joinPath(t.Rel, dir), fs.OpenFlags{Directory: true})
+		if err != nil {
+			return nil, err
+		}
+		s.folder, s.at = f, dir
+	}
+	d, err := s.folder.Dir()
+	if err != nil {
+		return nil, err
+	}
+	return d.OpenFile(path.Base(rel), fs.OpenFlags{Read: true, NoFollow: true})
 }
 
 // file searches a file; nil means no match.
 func (s *searcher) file(rel string) *FileHits {
-	t, follow := s.g.q.Start, true
-	at := t.Rel
-	if rel != "" {
-		at, follow = joinPath(t.Rel, rel), false
-	}
-	f, err := t.Dir.OpenFile(at, fs.OpenFlags{Read: true, NoFollow: !follow})
+	f, err := s.open(rel)
 	if err != nil {
 		s.g.skipped.Add(1)
 		return nil
