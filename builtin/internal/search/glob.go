@@ -173,28 +173,38 @@ func Glob(ctx context.Context, q GlobQuery) (GlobAnswer, error) {
 type newest struct {
 	most, found int
 	list        []Match
+	// last is the last of the first ones so far, once there are enough: what comes behind it is only
+	// counted.
+	last *Match
 }
 
-// add keeps at most twice as many as are wanted, so that sorting them is seldom.
 func (n *newest) add(m Match) {
 	n.found++
+	if n.last != nil && inOrder(m, *n.last) > 0 {
+		return
+	}
 	n.list = append(n.list, m)
-	if len(n.list) >= 2*n.most+1000 {
+	if len(n.list) >= 2*n.most+100 {
 		n.list = n.sorted()
+		last := n.list[len(n.list)-1]
+		n.last = &last
 	}
 }
 
 func (n *newest) sorted() []Match {
-	slices.SortFunc(n.list, func(a, b Match) int {
-		if a.Info.IsDir() != b.Info.IsDir() {
-			if a.Info.IsDir() {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Or(cmp.Compare(b.Info.Mtim, a.Info.Mtim), ComparePaths(a.Path, b.Path))
-	})
+	slices.SortFunc(n.list, inOrder)
 	return n.list[:min(len(n.list), n.most)]
+}
+
+// inOrder is the order of matches: files before folders, the newest first, then by path.
+func inOrder(a, b Match) int {
+	if a.Info.IsDir() != b.Info.IsDir() {
+		if a.Info.IsDir() {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(b.Info.Mtim, a.Info.Mtim), ComparePaths(a.Path, b.Path))
 }
 
 // ComparePaths orders paths by their elements.
