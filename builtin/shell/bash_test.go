@@ -204,6 +204,7 @@ var trees = map[string]string{
 	"ignores all":         "trap '' TERM INT HUP PIPE; (setsid bash -c 'trap \"\" TERM; while :; do sleep MARK; done') & while :; do sleep MARK; done",
 	"many":                "for i in $(seq 50); do setsid sleep MARK & done; wait",
 	"stopped":             "sleep MARK & kill -STOP $!; wait",
+	"keeps forking":       "setsid bash -c 'while :; do setsid sleep MARK & sleep 0.02; done' & while :; do sleep MARK & sleep 0.02; done",
 	"closed its output":   "setsid sleep MARK >/dev/null 2>&1 </dev/null & sleep MARK",
 }
 
@@ -259,6 +260,21 @@ func TestBashLeavesNothing(t *testing.T) {
 		if left := leftovers(t, mark); len(left) > 0 {
 			t.Errorf("%s: still there: %q", line, left)
 		}
+	}
+}
+
+// A command line that no system takes is an error that says so, and one that is long
+// works.
+func TestBashLongCommands(t *testing.T) {
+	b := newBench(t, Options{})
+	if got := b.line("echo " + strings.Repeat("x", 100000) + " | wc -c"); got.Stdout != "100001" {
+		t.Errorf("%+v", got)
+	}
+	if r := b.run(t.Context(), input("true "+strings.Repeat("x", 4<<20))); r.Error == nil || r.Error.Code != codeSpawn {
+		t.Errorf("%+v", r.Error)
+	}
+	if r := b.run(t.Context(), input("true "+strings.Repeat("x", 4<<20), `"run_in_background":true`)); r.Error == nil || r.Error.Code != codeSpawn {
+		t.Errorf("%+v", r.Error)
 	}
 }
 

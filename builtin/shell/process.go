@@ -109,14 +109,14 @@ func closeAll(files ...*os.File) {
 func (p *process) run(cmd *exec.Cmd, tag string, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
+	t, err := launch(cmd, tag)
+	if err != nil {
 		started <- err
 		return
 	}
-	p.pid = cmd.Process.Pid
-	p.tree = newTree(cmd.Process, tag)
+	p.pid, p.tree = cmd.Process.Pid, t
 	started <- nil
-	err := cmd.Wait()
+	err = cmd.Wait()
 	p.end = exitOf(cmd.ProcessState, err)
 	close(p.exited)
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"os/exec"
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,37 +19,77 @@ import (
 // forked twice or cleared its environment.
 //
 // A command leads a session and a process group of its own, which one signal
-// reaches. Beyond that, it is tagged twice: by an environment variable, and by the
-// soft limit of RLIMIT_RTTIME, which binds real-time threads only and is set to a
-// random number so large that nothing reaches it. Both are inherited over fork and
-// exec. Whoever has one of the two belongs to the tree. To leave it a process must
-// do three things at once: make a session of its own, drop the variable and set
-// that limit anew. Nothing does so by accident.
+// reaches. Beyond that, it is tagged in three ways that pass on over fork and exec:
+// by an environment variable; by a pattern of blocked real-time signals, set before
+// it is made; and by the soft limit of RLIMIT_RTTIME, which binds real-time threads
+// only and is set, right after its start, to a number so large that nothing reaches
+// it. Whoever has one of them belongs to the tree. To leave it, a process must make
+// a session of its own, clear its environment, unblock all signals and set that
+// limit anew. Nothing does so by accident.
 type tree struct {
 	root  int
 	env   []byte // the variable as it stands in an environment
-	limit []byte // the limit as it stands in /proc/PID/limits; empty if it is not set
+	limit uint64 // the limit; 0 if it is not set
+	mask  uint64 // the blocked signals among maskField; 0 if they are not
 	born  time.Time
 }
+
+// maskField are the signals 41 to 60 of a mask: real-time signals that neither C
+// libraries nor the usual runtimes use.
+const maskField = 0xfffff << 40
+
+// tagged is the range of the limits that are tags.
+const tagged = 1 << 62
 
 // ownTree makes a command lead a session of its own, and end with this process.
 func ownTree() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-func newTree(p *os.Process, tag string) *tree {
-	t := &tree{root: p.Pid, env: []byte(tagName + "=" + tag), born: time.Now()}
-	var b [8]byte
+// launch starts a command as the root of a tree. The calling goroutine keeps its
+// thread, so the mask is nobody else's.
+func launch(cmd *exec.Cmd, tag string) (*tree, error) {
+	t := &tree{env: []byte(tagName + "=" + tag), born: time.Now()}
+	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	n := 1<<62 | binary.LittleEndian.Uint64(b[:])>>2
-	var old unix.Rlimit
-	if unix.Prlimit(p.Pid, unix.RLIMIT_RTTIME, nil, &old) != nil || old.Max != unix.RLIM_INFINITY {
-		return t
+	mask := binary.LittleEndian.Uint64(b[:]) & maskField
+	var old, set unix.Sigset_t
+	if mask != 0 && unix.PthreadSigmask(unix.SIG_BLOCK, nil, &old) == nil {
+		set = old
+		setField(&set, mask)
+		if unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil) == nil {
+			t.mask = mask
+		}
 	}
-	if unix.Prlimit(p.Pid, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: n, Max: old.Max}, nil) == nil {
-		t.limit = strconv.AppendUint(nil, n, 10)
+	err := cmd.Start()
+	if t.mask != 0 {
+		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) // as it was
 	}
-	return t
+	if err != nil {
+		return nil, err
+	}
+	t.root = cmd.Process.Pid
+	limit := tagged | binary.LittleEndian.Uint64(b[8:])>>2
+	var was unix.Rlimit
+	if unix.Prlimit(t.root, unix.RLIMIT_RTTIME, nil, &was) == nil && was.Max == unix.RLIM_INFINITY &&
+		unix.Prlimit(t.root, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: limit, Max: was.Max}, nil) == nil {
+		t.limit = limit
+	}
+	return t, nil
+}
+
+// setField puts a pattern into a mask, whose words may have 32 or 64 bits.
+func setField(s *unix.Sigset_t, mask uint64) {
+	const bits = 8 * int(unsafe.Sizeof(s.Val[0]))
+	for sig := range 64 {
+		word, bit := sig/bits, uint(sig%bits)
+		if maskField>>sig&1 == 1 {
+			s.Val[word] &^= 1 << bit
+			if mask>>sig&1 == 1 {
+				s.Val[word] |= 1 << bit
+			}
+		}
+	}
 }
 
 func (t *tree) release() {}
@@ -138,13 +180,21 @@ func (t *tree) member(pid int) bool {
 	if group == t.root || session == t.root {
 		return true
 	}
-	if len(t.limit) > 0 {
-		if b, err := os.ReadFile(dir + "/limits"); err == nil && hasLimit(b, t.limit) {
-			return true
-		}
+	limit := limitOf(dir)
+	if t.limit != 0 && limit == t.limit {
+		return true
 	}
-	b, err := os.ReadFile(dir + "/environ")
-	return err == nil && hasVariable(b, t.env)
+	environ, err := os.ReadFile(dir + "/environ")
+	if err == nil && hasVariable(environ, t.env) {
+		return true
+	}
+	// The pattern has no more than 20 bits: it does not count for what has the tag of
+	// another tree.
+	if t.mask == 0 || limit&tagged != 0 && limit != unix.RLIM_INFINITY || bytes.Contains(environ, []byte(tagName+"=")) {
+		return false
+	}
+	status, err := os.ReadFile(dir + "/status")
+	return err == nil && blockedOf(status)&maskField == t.mask
 }
 
 // readStat reads the state, the process group and the session of a process. The
@@ -164,13 +214,33 @@ func readStat(dir string) (state byte, group, session int, ok bool) {
 	return f[0][0], group, session, err1 == nil && err2 == nil
 }
 
-func hasLimit(limits, want []byte) bool {
-	i := bytes.Index(limits, []byte("Max realtime timeout"))
-	if i < 0 {
-		return false
+// limitOf is the soft limit of RLIMIT_RTTIME of a process, or no limit.
+func limitOf(dir string) uint64 {
+	b, err := os.ReadFile(dir + "/limits")
+	if err != nil {
+		return unix.RLIM_INFINITY
 	}
-	f := bytes.Fields(limits[i+len("Max realtime timeout"):])
-	return len(f) > 0 && bytes.Equal(f[0], want)
+	_, rest, ok := bytes.Cut(b, []byte("Max realtime timeout"))
+	f := bytes.Fields(rest)
+	if !ok || len(f) == 0 {
+		return unix.RLIM_INFINITY
+	}
+	n, err := strconv.ParseUint(string(f[0]), 10, 64)
+	if err != nil {
+		return unix.RLIM_INFINITY
+	}
+	return n
+}
+
+// blockedOf is the mask of blocked signals in a status.
+func blockedOf(status []byte) uint64 {
+	_, rest, ok := bytes.Cut(status, []byte("\nSigBlk:"))
+	f := bytes.Fields(rest)
+	if !ok || len(f) == 0 {
+		return 0
+	}
+	n, _ := strconv.ParseUint(string(f[0]), 16, 64) // 0 is no tag
+	return n
 }
 
 func hasVariable(environ, want []byte) bool {

@@ -5,6 +5,7 @@ package shell
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"strconv"
 	"syscall"
 	"time"
@@ -19,7 +20,13 @@ type tree struct{ root int }
 
 func ownTree() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-func newTree(p *os.Process, _ string) *tree { return &tree{root: p.Pid} }
+// launch starts a command as the root of a tree.
+func launch(cmd *exec.Cmd, _ string) (*tree, error) {
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &tree{root: cmd.Process.Pid}, nil
+}
 
 func (t *tree) release() {}
 

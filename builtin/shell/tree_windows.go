@@ -2,6 +2,7 @@ package shell
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 	"time"
 	"unsafe"
@@ -21,7 +22,15 @@ func ownTree() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
 
-func newTree(p *os.Process, _ string) *tree {
+// launch starts a command as the root of a tree.
+func launch(cmd *exec.Cmd, _ string) (*tree, error) {
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return newTree(cmd.Process), nil
+}
+
+func newTree(p *os.Process) *tree {
 	t := &tree{p: p}
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
