@@ -25,11 +25,15 @@ func TestTags(t *testing.T) {
 	for i := range 2 {
 		mark := fmt.Sprintf("8%d00.%d", i, os.Getpid())
 		tag := b.s.newTag()
-		p, err := start(command{path: sh, argv: []string{"bash", "-c", "setsid -f sleep " + mark + "; sleep 600"}, dir: b.dir, env: b.s.commandEnv(nil, nil, b.dir, tag), tag: tag, out: io.Discard, err: io.Discard}, nil)
+		_ = os.Remove(filepath.Join(b.dir, "go"))
+		p, err := start(command{path: sh, argv: []string{"bash", "-c", "while [ ! -e go ]; do :; done; setsid -f sleep " + mark + "; sleep 600"}, dir: b.dir, env: b.s.commandEnv(nil, nil, b.dir, tag), tag: tag, out: io.Discard, err: io.Discard}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { p.stop(termGrace); <-p.done }()
+		if err := os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o600); err != nil { // all tags are set
+			t.Fatal(err)
+		}
 		pid := 0
 		until(t, "it runs", func() bool {
 			for _, l := range leftovers(t, "sleep\x00"+mark) {
