@@ -133,7 +133,7 @@ func TestBashErrors(t *testing.T) {
 		"a file":                  {in: input("pwd", `"cwd":"file"`), code: codeCwdMissing, kind: abi.TypeValidation},
 		"outside":                 {in: input("pwd", `"cwd":"/"`), code: codeOutside, kind: abi.TypePermission},
 		"outside by dots":         {in: input("pwd", `"cwd":"../../.."`), code: codeOutside, kind: abi.TypePermission},
-		"outside by a link":       {in: input("pwd", `"cwd":"link"`), code: codeOutside, kind: abi.TypePermission},
+		"outside by a link":       {in: input("pwd", `"cwd":"link"`), code: codeLink, kind: abi.TypePermission},
 		"beside with same prefix": {in: input("pwd", `"cwd":`+string(abi.String(b.dir+"x"))), code: codeOutside, kind: abi.TypePermission},
 		"NUL in cwd":              {in: input("pwd", `"cwd":"a\u0000b"`), code: abi.CodeValidation, kind: abi.TypeValidation},
 		"NUL in the command":      {in: input("ls \x00"), code: abi.CodeValidation, kind: abi.TypeValidation},

@@ -40,6 +40,9 @@ func workingDir(asked string, snap *tool.Snapshot) (string, error) {
 		return "", invalid("/cwd", "it has a NUL byte")
 	}
 	if !inside(dir, snap.Roots) {
+		if lexically(dir, snap.Roots) {
+			return "", failure(abi.TypePermission, codeLink, "the folder "+quoted(dir)+" leads out of the workspace by a link; use a folder that is really inside "+strings.Join(snap.Roots, ", "))
+		}
 		return "", failure(abi.TypePermission, codeOutside,
 			"the folder "+quoted(dir)+" is outside the workspace ("+strings.Join(snap.Roots, ", ")+"); use a folder inside it")
 	}
@@ -58,6 +61,14 @@ func inside(dir string, roots []string) bool {
 	v := policy.Paths{Roots: roots}.Judge(dir, true)
 	return v.Real != "" && slices.ContainsFunc(roots, func(r string) bool {
 		return policy.Paths{Roots: []string{r}}.Judge(v.Real, true).Behavior != tool.PermissionDeny
+	})
+}
+
+// lexically reports whether a folder is in one of the roots by its name alone.
+func lexically(dir string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(r string) bool {
+		rel, err := filepath.Rel(filepath.Clean(r), dir)
+		return err == nil && filepath.IsLocal(rel)
 	})
 }
 

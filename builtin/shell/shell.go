@@ -125,6 +125,7 @@ func failure(kind abi.ErrorType, code abi.Code, message string) *abi.Error {
 const (
 	codeNoFilesystem abi.Code = "no_filesystem"
 	codeOutside      abi.Code = "path_outside_roots"
+	codeLink         abi.Code = "symlink_escape"
 	codeNoCwd        abi.Code = "no_working_directory"
 	codeCwdMissing   abi.Code = "cwd_not_found"
 	codeSpawn        abi.Code = "spawn_failed"
