@@ -149,10 +149,10 @@ func (s *State) Apply(e Event) error {
 func (s *State) preview(drafts []Draft) (*change, error) {
 	c := s.begin()
 	for _, d := range drafts {
-		if _, err := d.Check(); err != nil {
-			return nil, err
-		}
 		if err := c.apply(d, ""); err != nil {
+			if _, bad := d.Check(); bad != nil { // the store would have said so
+				return nil, bad
+			}
 			return nil, err
 		}
 	}

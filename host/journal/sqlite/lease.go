@@ -266,8 +266,11 @@ func (w *writer) setLease(sid int64, l journal.Lease, instance string) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.putLease.Exec(sid, body, instance, sumOf("lease", body, instance))
-	return err
+	if _, err = w.putLease.Exec(sid, body, instance, sumOf("lease", body, instance)); err != nil {
+		return err
+	}
+	w.leases[sid] = leaseRow{Lease: l, instance: instance, found: true}
+	return nil
 }
 
 // change rewrites the lease of a session, if the fence is right.

@@ -57,7 +57,14 @@ func newSession(session string) sessionRow {
 
 // session is the writer's look at a session.
 func (w *writer) session(session string) (sessionRow, error) {
-	return oneSession(w.getSession.QueryRow(session), session)
+	if r, ok := w.rows[session]; ok {
+		return r, nil
+	}
+	r, err := oneSession(w.getSession.QueryRow(session), session)
+	if err == nil && r.sid != 0 {
+		w.rows[session] = r
+	}
+	return r, err
 }
 
 func oneSession(row *sql.Row, session string) (sessionRow, error) {
@@ -404,7 +411,14 @@ func (w *writer) lease(sid int64) (leaseRow, error) {
 	if sid == 0 {
 		return leaseRow{}, nil
 	}
-	return scanLease(w.getLease.QueryRow(sid))
+	if l, ok := w.leases[sid]; ok {
+		return l, nil
+	}
+	l, err := scanLease(w.getLease.QueryRow(sid))
+	if err == nil {
+		w.leases[sid] = l
+	}
+	return l, err
 }
 
 func scanLease(row *sql.Row) (leaseRow, error) {

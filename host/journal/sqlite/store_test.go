@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/journal"
 	"github.com/bladehost/bladehost/host/journal/journaltest"
 	"github.com/bladehost/bladehost/host/journal/sqlite"
@@ -37,4 +38,45 @@ func TestStore(t *testing.T) {
 	journaltest.Run(t, func(t *testing.T, clock func() time.Time) journal.Store {
 		return open(t, filepath.Join(t.TempDir(), "a b?c#d%20.db"), sqlite.Options{Clock: clock})
 	})
+}
+
+// Two stores of one file, as two processes have them: each sees at once what the
+// other wrote, also to the same session.
+func TestTwoStores(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	a, b := open(t, path, sqlite.Options{}), open(t, path, sqlite.Options{})
+	last := int64(0)
+	add := func(s *sqlite.Store, d journal.Draft) error {
+		_, err := s.Append(t.Context(), "s", []journal.Draft{d}, journal.AppendOptions{ExpectedLast: &last})
+		if err == nil {
+			last++
+		}
+		return err
+	}
+	for i, s := range []*sqlite.Store{a, b, b, a, a, b, a, b} {
+		d := journaltest.Created()
+		if i > 0 {
+			d = journaltest.Scheduled(string(rune('a'+i)), abi.SideEffectPure)
+		}
+		if err := add(s, d); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	old := last - 1
+	_, err := a.Append(t.Context(), "s", []journal.Draft{journaltest.Scheduled("z", abi.SideEffectPure)}, journal.AppendOptions{ExpectedLast: &old})
+	journaltest.WantCode(t, err, abi.CodeSequence)
+	l, err := b.Acquire(t.Context(), "s", journal.LeaseRequest{OwnerID: "b", LeaseID: "l", TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	journaltest.WantCode(t, add(a, journaltest.Scheduled("y", abi.SideEffectPure)), abi.CodeLeaseRequired)
+	_, err = a.Acquire(t.Context(), "s", journal.LeaseRequest{OwnerID: "a", LeaseID: "k", TTL: time.Minute})
+	journaltest.WantCode(t, err, abi.CodeLeaseConflict)
+	if err := b.Close(); err != nil { // its owner is gone, without a word
+		t.Fatal(err)
+	}
+	next, err := a.Acquire(t.Context(), "s", journal.LeaseRequest{OwnerID: "a", LeaseID: "k", TTL: time.Minute})
+	if err != nil || next.Token != l.Token+1 {
+		t.Errorf("%+v %v", next, err)
+	}
 }

@@ -46,10 +46,18 @@ type writer struct {
 	broken  error
 	commits int
 	stmts   []*sql.Stmt
+	// rows and leases are what the file has, as of version: SQLite's number that
+	// changes when another connection writes. A transaction that is rolled back
+	// empties them.
+	rows    map[string]sessionRow
+	leases  map[int64]leaseRow
+	version int64
 
 	getSession, addSession, setSession, setMeta   *sql.Stmt
 	addEvent, addAttempt, getAttempt, setAttempt  *sql.Stmt
 	addPermission, addCommand, getLease, putLease *sql.Stmt
+	getVersion                                    *sql.Stmt
+	begin, commit, save, keepOne, undoOne, undo   *sql.Stmt
 }
 
 // close frees the statements first: SQLite keeps the file open for them.
@@ -107,6 +115,9 @@ func (w *writer) prepare(ctx context.Context) error {
 		{&w.addPermission, "INSERT INTO permissions (sid, permission) VALUES (?, ?)"},
 		{&w.addCommand, "INSERT INTO commands (sid, command, first, count) VALUES (?, ?, ?, ?)"},
 		{&w.getLease, leaseQuery},
+		{&w.getVersion, "PRAGMA data_version"},
+		{&w.begin, "BEGIN IMMEDIATE"}, {&w.commit, "COMMIT"}, {&w.undo, "ROLLBACK"},
+		{&w.save, "SAVEPOINT one"}, {&w.keepOne, "RELEASE one"}, {&w.undoOne, "ROLLBACK TO one"},
 		{&w.putLease, "INSERT INTO leases (sid, body, instance, sum) VALUES (?, ?, ?, ?) ON CONFLICT (sid) DO UPDATE SET body = excluded.body, instance = excluded.instance, sum = excluded.sum"},
 	} {
 		var err error
@@ -227,54 +238,92 @@ func (w *writer) batch(list []*request) {
 }
 
 // exec runs a statement of the transaction itself.
-func (w *writer) exec(q string) error {
-	_, err := w.conn.ExecContext(context.Background(), q)
+func exec(q *sql.Stmt) error {
+	_, err := q.Exec()
 	return err
 }
 
 // transact writes a batch. Its error is that of every request.
 func (w *writer) transact(list []*request) error {
-	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := exec(w.begin); err != nil {
 		return w.failed(err, false)
+	}
+	if err := w.refresh(); err != nil {
+		return w.rollback(err)
 	}
 	wrote := false
 	for _, r := range list {
-		if err := w.exec("SAVEPOINT one"); err != nil {
+		err := w.one(r, len(list) == 1)
+		if err != nil {
 			return w.rollback(err)
 		}
-		r.err = r.do(w)
-		if r.err == nil {
-			wrote = true
-		} else {
-			if fatal(r.err) {
-				return w.rollback(r.err)
-			}
-			if err := w.exec("ROLLBACK TO one"); err != nil {
-				return w.rollback(err)
-			}
-		}
-		if err := w.exec("RELEASE one"); err != nil {
-			return w.rollback(err)
-		}
+		wrote = wrote || r.err == nil
 	}
 	if !wrote {
-		if err := w.exec("ROLLBACK"); err != nil {
+		w.forget()
+		if err := exec(w.undo); err != nil {
 			return w.rollback(err)
 		}
 		return nil
 	}
 	w.s.at("beforeCommit")
-	if err := w.exec("COMMIT"); err != nil {
+	if err := exec(w.commit); err != nil {
 		// A write that was refused leaves the log without the end of the transaction,
 		// which therefore does not count. After anything else, such as a sync that
 		// failed, nobody knows.
 		unknown := sqlite.KindOf(err) != sqlite.Full && sqlite.KindOf(err) != sqlite.Busy
-		_ = w.exec("ROLLBACK") // it may be rolled back already
+		_ = exec(w.undo) // it may be rolled back already
 		return w.failed(err, unknown)
 	}
 	w.s.at("afterCommit")
 	w.commits++
 	return nil
+}
+
+// maxRows bounds the sessions that the writer remembers.
+const maxRows = 1024
+
+// refresh forgets what is remembered if another connection wrote meanwhile.
+func (w *writer) refresh() error {
+	var v int64
+	if err := w.getVersion.QueryRow().Scan(&v); err != nil {
+		return err
+	}
+	if v != w.version || len(w.rows) >= maxRows || w.rows == nil {
+		w.forget()
+		w.version = v
+	}
+	return nil
+}
+
+func (w *writer) forget() { w.rows, w.leases = map[string]sessionRow{}, map[int64]leaseRow{} }
+
+// one runs one request, so that a refused one leaves nothing; alone it is rolled
+// back with its transaction. Its error is about the file.
+func (w *writer) one(r *request, alone bool) error {
+	defer func() {
+		if r.err != nil {
+			w.forget()
+		}
+	}()
+	if alone {
+		if r.err = r.do(w); r.err != nil && fatal(r.err) {
+			return r.err
+		}
+		return nil
+	}
+	if err := exec(w.save); err != nil {
+		return err
+	}
+	if r.err = r.do(w); r.err != nil {
+		if fatal(r.err) {
+			return r.err
+		}
+		if err := exec(w.undoOne); err != nil {
+			return err
+		}
+	}
+	return exec(w.keepOne)
 }
 
 func (s *Store) at(name string) {
@@ -288,12 +337,13 @@ func (s *Store) at(name string) {
 func fatal(err error) bool { return abi.CodeOf(err) == "" }
 
 func (w *writer) rollback(err error) error {
-	_ = w.exec("ROLLBACK") // it may be rolled back already
+	_ = exec(w.undo) // it may be rolled back already
 	return w.failed(err, false)
 }
 
 // failed is the error of a whole batch. After most, the file is opened anew.
 func (w *writer) failed(err error, unknown bool) error {
+	w.forget()
 	k := sqlite.KindOf(err)
 	if k != sqlite.Busy {
 		w.broken = err
@@ -388,7 +438,7 @@ func (w *writer) append(session string, drafts []journal.Draft, opt journal.Appe
 		return nil, err
 	}
 	if id := events[0].CommandID; id != "" {
-		if err := unique(w.addCommand, journal.CommandKnown(id), row.sid, id, events[0].Sequence, len(events)); err != nil {
+		if err := unique(w.addCommand, func() error { return journal.CommandKnown(id) }, row.sid, id, events[0].Sequence, len(events)); err != nil {
 			return nil, err
 		}
 	}
@@ -401,10 +451,10 @@ func (w *writer) append(session string, drafts []journal.Draft, opt journal.Appe
 }
 
 // unique runs an insert whose value may be there already.
-func unique(stmt *sql.Stmt, taken error, args ...any) error {
+func unique(stmt *sql.Stmt, taken func() error, args ...any) error {
 	_, err := stmt.Exec(args...)
 	if sqlite.KindOf(err) == sqlite.Constraint {
-		return taken
+		return taken()
 	}
 	return err
 }
@@ -431,8 +481,11 @@ func (w *writer) provide(row *sessionRow) error {
 
 // keep writes the row of a session.
 func (w *writer) keep(row sessionRow) error {
-	_, err := w.setSession.Exec(row.head, row.link, row.last, row.open, row.at, row.sum(), row.sid)
-	return err
+	if _, err := w.setSession.Exec(row.head, row.link, row.last, row.open, row.at, row.sum(), row.sid); err != nil {
+		return err
+	}
+	w.rows[row.session] = row
+	return nil
 }
 
 // add writes one event and what it is found by.
@@ -453,10 +506,12 @@ func (w *writer) add(row *sessionRow, e journal.Event, k journal.Keys) error {
 	case e.Type == journal.ToolScheduled:
 		row.open++
 		// Which of the two ids is taken is found out only if one is.
-		taken := journal.Reused("tool attempt id or tool call id", e.ToolAttemptID+" / "+k.ToolCallID)
+		taken := func() error {
+			return journal.Reused("tool attempt id or tool call id", e.ToolAttemptID+" / "+k.ToolCallID)
+		}
 		return unique(w.addAttempt, taken, row.sid, e.ToolAttemptID, e.TurnID, k.ToolCallID, 1, binary.AppendUvarint(nil, uint64(e.Sequence)))
 	case k.PermissionID != "":
-		if err := unique(w.addPermission, journal.Reused("permission request id", k.PermissionID), row.sid, k.PermissionID); err != nil {
+		if err := unique(w.addPermission, func() error { return journal.Reused("permission request id", k.PermissionID) }, row.sid, k.PermissionID); err != nil {
 			return err
 		}
 	}
