@@ -246,7 +246,7 @@ func TestHostThatIsKilled(t *testing.T) {
 		t.Fatalf("%q %v", ready, err)
 	}
 	mark := fmt.Sprintf("7000.%d", cmd.Process.Pid)
-	until(t, "all run", func() bool { return len(leftovers(t, "sleep\x00"+mark)) >= 6 })
+	until(t, "all run", func() bool { return len(leftovers(t, "sleep\x00"+mark)) >= 8 })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func victim(t *testing.T, dir string) {
 	b := newBench(t, Options{})
 	b.dir = dir
 	mark := fmt.Sprintf("7000.%d", os.Getpid())
-	lines := []string{"sleep " + mark, "sleep " + mark + "; true", "sleep " + mark + " & setsid sleep " + mark + " & wait"}
+	lines := []string{"sleep " + mark, "sleep " + mark + "; true", "sleep " + mark + " & setsid sleep " + mark + " & wait", "sleep 0.1; env -i /usr/bin/setsid -f /usr/bin/sleep " + mark + "; sleep " + mark}
 	done := make(chan struct{})
 	for _, l := range lines {
 		go func() { // ends with the process, which is killed

@@ -13,50 +13,56 @@ import (
 // guard ends what is still running when this process is killed and can do nothing
 // any more. It is a small sh that reads from a pipe which command is running and
 // which is over; when the pipe ends, because this process did, it kills the process
-// groups of those that are left, and on Linux all that carry the tag.
+// groups of those that are left, and on Linux all that carry one of their tags.
 //
-// The sh is given process ids and our own tag, never a word of a command.
+// The sh is given process ids and our own tags, never a word of a command.
 type guard struct {
 	tag string
 
 	mu      sync.Mutex
 	pipe    *os.File
 	cmd     *exec.Cmd
-	running map[int]bool
+	running map[int]string // and what marks its tree
 }
 
 const guardScript = `
 list=
-while read -r op id; do
+while read -r op id mark; do
 	case $op in
-	+) list="$list $id" ;;
-	-) new=; for p in $list; do [ "$p" = "$id" ] || new="$new $p"; done; list=$new ;;
+	+) list="$list $id:$mark" ;;
+	-) new=; for p in $list; do [ "${p%%:*}" = "$id" ] || new="$new $p"; done; list=$new ;;
 	esac
 done
-for p in $list; do kill -KILL -- "-$p" 2>/dev/null; done
+for p in $list; do kill -KILL -- "-${p%%:*}" 2>/dev/null; done
 [ -n "$list" ] && [ -r /proc/self/environ ] || exit 0
-for e in $(grep -lasF -e "$1" /proc/[0-9]*/environ 2>/dev/null); do
-	p=${e#/proc/}
-	kill -KILL "${p%/environ}" 2>/dev/null
+end() {
+	for f; do
+		p=${f#/proc/}
+		kill -KILL "${p%/*}" 2>/dev/null
+	done
+}
+end $(grep -lasF -e "$1" /proc/[0-9]*/environ 2>/dev/null)
+for p in $list; do
+	[ "${p#*:}" = 0 ] || end $(grep -lsE -e "^Max realtime timeout +${p#*:} " /proc/[0-9]*/limits 2>/dev/null)
 done
 exit 0
 `
 
-func newGuard(tag string) *guard { return &guard{tag: tag, running: map[int]bool{}} }
+func newGuard(tag string) *guard { return &guard{tag: tag, running: map[int]string{}} }
 
 // add notes that a process group is running. A nil guard notes nothing.
-func (g *guard) add(pid int) {
+func (g *guard) add(pid int, mark string) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running[pid] = true
+	g.running[pid] = mark
 	if g.pipe == nil {
 		g.begin()
 		return
 	}
-	g.tell("+", pid)
+	g.tell("+", pid, mark)
 }
 
 // remove notes that it is over.
@@ -67,15 +73,15 @@ func (g *guard) remove(pid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.running, pid)
-	g.tell("-", pid)
+	g.tell("-", pid, "")
 }
 
 // tell writes one line; a sh that was killed is started anew with the next command.
-func (g *guard) tell(op string, pid int) {
+func (g *guard) tell(op string, pid int, mark string) {
 	if g.pipe == nil {
 		return
 	}
-	if _, err := fmt.Fprintf(g.pipe, "%s %d\n", op, pid); err != nil {
+	if _, err := fmt.Fprintf(g.pipe, "%s %d %s\n", op, pid, mark); err != nil {
 		g.end()
 	}
 }
@@ -96,8 +102,8 @@ func (g *guard) begin() {
 		return
 	}
 	g.pipe, g.cmd = w, cmd
-	for pid := range g.running {
-		g.tell("+", pid)
+	for pid, mark := range g.running {
+		g.tell("+", pid, mark)
 	}
 }
 

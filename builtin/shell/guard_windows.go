@@ -5,6 +5,6 @@ type guard struct{}
 
 func newGuard(string) *guard { return &guard{} }
 
-func (*guard) add(int)    {}
-func (*guard) remove(int) {}
-func (*guard) close()     {}
+func (*guard) add(int, string) {}
+func (*guard) remove(int)      {}
+func (*guard) close()          {}

@@ -86,7 +86,7 @@ func start(c command, g *guard) (*process, error) {
 		closeAll(p.pipes[:]...)
 		return nil, err
 	}
-	g.add(p.pid)
+	g.add(p.pid, p.tree.mark())
 	var readers sync.WaitGroup
 	for i, w := range []io.Writer{c.out, c.err} {
 		readers.Go(func() { _, _ = io.Copy(w, p.pipes[i]) }) // finish waits; a sink takes everything

@@ -92,6 +92,9 @@ func setField(s *unix.Sigset_t, mask uint64) {
 	}
 }
 
+// mark is the limit, for the guard; 0 is none.
+func (t *tree) mark() string { return strconv.FormatUint(t.limit, 10) }
+
 func (t *tree) release() {}
 
 // quick is how young a tree must be for its members to have higher process ids

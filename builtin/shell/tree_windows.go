@@ -54,6 +54,8 @@ func newTree(p *os.Process) *tree {
 	return t
 }
 
+func (t *tree) mark() string { return "" }
+
 // release ends what is left in the job.
 func (t *tree) release() {
 	if t.job != 0 {
