@@ -109,11 +109,15 @@ func (a *Access) File(pointer, path string) (*Target, error) {
 }
 
 // Folder finds the target of a search path, which may be relative to the session's
-// folder and is that folder where it is empty.
+// folder and is that folder where it is empty; the first workspace folder, where that is
+// outside of them.
 func (a *Access) Folder(path string) (*Target, error) {
 	if !filepath.IsAbs(path) {
 		if a.cwd == "" {
 			return nil, Error(abi.TypeValidation, CodeNoSearchPath, "there is no folder to search: the session has no current folder, so path must be absolute.")
+		}
+		if _, err := a.set.Resolve(a.cwd); err != nil && path == "" {
+			return a.at(a.set.Views()[len(a.set.Views())-1].Grant().GuestPath())
 		}
 		path = filepath.Join(a.cwd, path)
 	}
