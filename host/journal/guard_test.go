@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -337,6 +338,53 @@ func TestLostInASession(t *testing.T) {
 	p, err := journal.PlanOf(t.Context(), s, "s")
 	if err != nil || len(p.Unknown) != 1 || p.Head != 3 {
 		t.Errorf("%+v %v", p, err)
+	}
+	if err := ses.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// RTM-02 RTM-03 RTM-05 RTM-06: a tool that asks for the runtime has the lease of the
+// store, one that does not has none.
+func TestRuntimeOfATool(t *testing.T) {
+	s := memory(t, nil)
+	g := guard(t, s, journal.GuardOptions{})
+	var got []string
+	asks := &plain{spec: spec("Asks", abi.SideEffectPure), run: func(ctx context.Context, c *tool.Call) (*abi.Result, error) {
+		rt, ok := c.Runtime()
+		if !ok {
+			return nil, errors.New("no runtime")
+		}
+		f, leased := rt.Fence()
+		ran := 0
+		err := errors.Join(rt.AssertLease(ctx), rt.RunWithLease(ctx, func(context.Context) error { ran++; return nil }))
+		got = append(got, fmt.Sprint(f == g.Lease().Fence(), leased, ran, err))
+		// Another owner comes.
+		if _, err := s.Handoff(ctx, "s", f, journal.LeaseRequest{OwnerID: "o", LeaseID: "l", TTL: time.Minute}); err != nil {
+			return nil, err
+		}
+		got = append(got, string(abi.CodeOf(rt.AssertLease(ctx))), string(abi.CodeOf(rt.RunWithLease(ctx, func(context.Context) error { ran++; return nil }))), fmt.Sprint(ran))
+		return abi.Text("x"), nil
+	}}
+	asks.spec.RequiresRuntime = true
+	plainTool := &plain{spec: spec("Plain", abi.SideEffectPure), run: func(_ context.Context, c *tool.Call) (*abi.Result, error) {
+		_, ok := c.Runtime()
+		got = append(got, fmt.Sprint(ok))
+		return abi.Text("x"), nil
+	}}
+	ses, err := newHost(t, asks, plainTool).NewSession(host.SessionOptions{ID: "s", Mode: "yolo", Runtime: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := ses.Run(t.Context(), host.Call{Tool: "Plain"}); err != nil || r.IsError() {
+		t.Errorf("%+v %v", r, err)
+	}
+	if r, err := ses.Run(t.Context(), host.Call{Tool: "Asks"}); r != nil || abi.CodeOf(err) != abi.CodeLeaseStale {
+		t.Errorf("%+v %v", r, err)
+	}
+	lost := "DURABLE_EXECUTION_LEASE_LOST"
+	if want := fmt.Sprint([]string{"false", "true true 1 <nil>", lost, lost, "1"}); fmt.Sprint(got) != want {
+		t.Errorf("got  %v\nwant %s", got, want)
 	}
 	if err := ses.Close(t.Context()); err != nil {
 		t.Error(err)

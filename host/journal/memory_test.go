@@ -27,4 +27,5 @@ func memory(t *testing.T, clock func() time.Time) journal.Store {
 	return s
 }
 
+// DUR-01 DUR-02 DUR-03 DUR-11 RTM-05: the suite of every store.
 func TestMemory(t *testing.T) { journaltest.Run(t, memory) }

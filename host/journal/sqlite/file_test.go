@@ -512,3 +512,36 @@ func damageBodies(t *testing.T, path string) {
 	}
 	change(t, db, "UPDATE events SET body = x'00' WHERE CAST(body AS TEXT) LIKE '%done-%'")
 }
+
+// A page of large events is cut by its bytes, so that reading takes a bounded
+// amount of memory; an event that somebody made huge is not read at all.
+func TestLargeEvents(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	s := open(t, path, sqlite.Options{})
+	must(t, s, "s", Created())
+	const n = 6
+	for i := range n {
+		d := Scheduled(fmt.Sprint(i), abi.SideEffectPure)
+		d.Data = json.RawMessage(fmt.Sprintf(`{"toolCallId":"c%d","toolName":"T","modelInput":{},"input":{"x":%q},"sideEffect":"pure","interruptBehavior":"block"}`, i, strings.Repeat("x", 15<<20)))
+		must(t, s, "s", d)
+	}
+	p, err := s.Read(t.Context(), "s", journal.ReadOptions{})
+	if err != nil || len(p.Events) == n+1 || !p.HasMore || p.Next != int64(len(p.Events)) || p.Head != n+1 {
+		t.Errorf("%d events, next %d, more %v, %v", len(p.Events), p.Next, p.HasMore, err)
+	}
+	if got := len(All(t, s, "s")); got != n+1 {
+		t.Errorf("%d events", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := driver.Open(path, driver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, db, "UPDATE events SET body = zeroblob(200000000) WHERE id = (1 << 36) + 3")
+	s = open(t, path, sqlite.Options{})
+	if _, err := s.Read(t.Context(), "s", journal.ReadOptions{}); abi.CodeOf(err) != abi.CodeJournalCorrupt {
+		t.Errorf("%v", err)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/bladehost/bladehost/abi"
@@ -36,6 +38,15 @@ func (r sessionRow) sum() []byte {
 func (r sessionRow) args() []any {
 	return []any{r.sid, r.session, r.head, r.link, r.last, r.open, r.at, r.sum()}
 }
+
+// maxBody bounds a stored event: what was made larger by hand is not read into
+// memory, and fails its check sum.
+const maxBody = journal.MaxData + 64<<10
+
+// maxPageBytes bounds what a page holds beside its first event.
+const maxPageBytes = 64 << 20
+
+var eventColumns = fmt.Sprintf("CASE WHEN length(body) <= %d THEN body ELSE x'' END, link", maxBody)
 
 type scanner interface{ Scan(...any) error }
 
@@ -126,7 +137,7 @@ func event(ctx context.Context, tx querier, row sessionRow, seq int64) (journal.
 		}
 	}
 	var body, link []byte
-	err := tx.QueryRowContext(ctx, "SELECT body, link FROM events WHERE id = ?", key(row.sid, seq)).Scan(&body, &link)
+	err := tx.QueryRowContext(ctx, "SELECT "+eventColumns+" FROM events WHERE id = ?", key(row.sid, seq)).Scan(&body, &link)
 	if errors.Is(err, sql.ErrNoRows) {
 		return journal.Event{}, damaged("event %d of session %q is missing", seq, clip(row.session))
 	}
@@ -160,19 +171,23 @@ func (s *Store) Read(ctx context.Context, session string, opt journal.ReadOption
 			return err
 		}
 		to := min(after+int64(limit), row.head)
-		p = journal.Page{Head: row.head, Next: to, HasMore: to < row.head}
-		p.Events, err = events(ctx, tx, row, after, to)
+		p.Events, err = events(ctx, tx, row, after, to, maxPageBytes)
+		if n := len(p.Events); n > 0 {
+			to = p.Events[n-1].Sequence // fewer if they are large
+		}
+		p.Head, p.Next, p.HasMore = row.head, to, to < row.head
 		return err
 	})
 	return p, err
 }
 
-// events reads the events after one sequence, up to another.
-func events(ctx context.Context, tx querier, row sessionRow, after, to int64) ([]journal.Event, error) {
+// events reads the events after one sequence, up to another, or fewer if they
+// have more bytes than most.
+func events(ctx context.Context, tx querier, row sessionRow, after, to, most int64) ([]journal.Event, error) {
 	if after >= to {
 		return nil, nil
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT id, body, link FROM events WHERE id >= ? AND id <= ? ORDER BY id", key(row.sid, after), key(row.sid, to))
+	rows, err := tx.QueryContext(ctx, "SELECT id, "+eventColumns+" FROM events WHERE id >= ? AND id <= ? ORDER BY id", key(row.sid, after), key(row.sid, to))
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +212,9 @@ func events(ctx context.Context, tx querier, row sessionRow, after, to int64) ([
 				return nil, err
 			}
 			list = append(list, e)
+			if most -= int64(len(body)); most < 0 && next < to {
+				return list, nil
+			}
 		}
 		prev = link
 		next++
@@ -234,7 +252,7 @@ func (s *Store) Command(ctx context.Context, session, id string) ([]journal.Even
 		if first < 1 || count < 1 || first+count-1 > row.head {
 			return damaged("the record of the command %q does not fit its session", clip(id))
 		}
-		if list, err = events(ctx, tx, row, first-1, first+count-1); err != nil {
+		if list, err = events(ctx, tx, row, first-1, first+count-1, math.MaxInt64); err != nil {
 			return err
 		}
 		for _, e := range list {

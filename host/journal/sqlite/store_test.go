@@ -34,6 +34,7 @@ func open(t testing.TB, path string, opt sqlite.Options) *sqlite.Store {
 	return s
 }
 
+// DUR-01 DUR-02 DUR-03 DUR-05 DUR-11 RTM-05: the suite of every store.
 func TestStore(t *testing.T) {
 	journaltest.Run(t, func(t *testing.T, clock func() time.Time) journal.Store {
 		return open(t, filepath.Join(t.TempDir(), "a b?c#d%20.db"), sqlite.Options{Clock: clock})

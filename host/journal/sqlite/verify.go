@@ -240,7 +240,7 @@ func (v *verifier) session(row sessionRow) {
 // events reads all events of a session. whole is false where one could not be
 // followed.
 func (v *verifier) events(p *replay) (whole bool, err error) {
-	rows, err := v.tx.QueryContext(v.ctx, "SELECT id, body, link FROM events WHERE id > ? AND id <= ? ORDER BY id", key(p.row.sid, 0), key(p.row.sid, maxSeq))
+	rows, err := v.tx.QueryContext(v.ctx, "SELECT id, "+eventColumns+" FROM events WHERE id > ? AND id <= ? ORDER BY id", key(p.row.sid, 0), key(p.row.sid, maxSeq))
 	if err != nil {
 		return false, err
 	}
