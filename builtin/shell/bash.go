@@ -3,8 +3,10 @@ package shell
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -112,7 +114,7 @@ func (b *bash) ResolveBehavior(input json.RawMessage) (tool.Partial, error) {
 // narrowed gives the words of a read-only foreground command. A call with an
 // environment of its own never narrows: a variable can change what a program does.
 func (b *bash) narrowed(in bashIn) ([]string, bool) {
-	if in.Background || len(in.Env) > 0 {
+	if in.Background || len(in.Env) > 0 || len(b.opt.ReadOnlyDirs) == 0 {
 		return nil, false
 	}
 	return readOnly(in.Command)
@@ -234,12 +236,18 @@ type bashOut struct {
 
 func (b *bash) foreground(ctx context.Context, call *tool.Call, in bashIn, dir string, env map[string]string) (*abi.Result, error) {
 	var out, errs capture
+	began := time.Now()
 	c, g, err := b.command(ctx, in, dir, env)
+	if missing := new(exec.Error); errors.As(err, &missing) {
+		// What bash says of a program that is nowhere.
+		code := 127
+		_, _ = fmt.Fprintf(&errs, "bash: line 1: %s: command not found\n", missing.Name) // never fails
+		return b.finished(ctx, call, in, exit{code: &code}, &out, &errs, began)
+	}
 	if err != nil {
 		return nil, err
 	}
 	c.out, c.err = &out, &errs
-	began := time.Now()
 	p, err := start(c, g)
 	if err != nil {
 		return nil, spawnError(c.path, err)
@@ -276,7 +284,7 @@ func (b *bash) command(ctx context.Context, in bashIn, dir string, env map[strin
 	if words, ok := b.narrowed(in); ok {
 		path, err := b.program(words[0])
 		if err != nil {
-			return command{}, nil, spawnError(words[0], err)
+			return command{}, nil, err
 		}
 		c := command{path: path, argv: words, dir: dir, env: b.readOnlyEnv(dir, tag), tag: tag, alone: words[0] != "git" && words[0] != "which"}
 		if words[0] == "git" {
@@ -288,7 +296,7 @@ func (b *bash) command(ctx context.Context, in bashIn, dir string, env map[strin
 	}
 	sh, err := b.bash()
 	if err != nil {
-		return command{}, nil, spawnError("bash", err)
+		return command{}, nil, failure(abi.TypeExecution, codeSpawn, fmt.Sprintf("bash could not be started: %v", err))
 	}
 	return command{path: sh, argv: []string{"bash", "-c", "--", in.Command}, dir: dir, env: b.commandEnv(env, in.Env, dir, tag), tag: tag}, b.guard, nil
 }

@@ -142,7 +142,6 @@ func TestBashErrors(t *testing.T) {
 		"NUL in a variable":       {in: input("ls", `"env":{"A":"\u0000"}`), code: abi.CodeValidation, kind: abi.TypeValidation},
 		"wrong types":             {in: `{"command":1}`, code: abi.CodeValidation, kind: abi.TypeValidation},
 		"empty":                   {in: `{}`, code: abi.CodeValidation, kind: abi.TypeValidation},
-		"no such program":         {in: input("ls"), code: codeSpawn, kind: abi.TypeExecution},
 		"background, no session":  {in: input("ls", `"run_in_background":true`), edit: func(c *tool.Config) { c.SessionID = "" }, code: codeNoSession, kind: abi.TypeValidation},
 	} {
 		cfg := b.config(c.in)
@@ -157,6 +156,14 @@ func TestBashErrors(t *testing.T) {
 		if err := b.bash.ValidateInput(t.Context(), tool.NewCall(cfg)); c.code != codeSpawn && c.code != codeNoSession && name != "empty" && abi.CodeOf(err) != c.code {
 			t.Errorf("%s: before it runs: %v", name, err)
 		}
+	}
+	// A read-only program that is in none of the folders is not found, as by bash.
+	if got := b.line("ls -la"); *got.ExitCode != 127 || got.Stderr != "bash: line 1: ls: command not found" {
+		t.Errorf("%+v", got)
+	}
+	b.s.opt.ReadOnlyDirs = []string{}
+	if got, _ := tool.Resolve(b.bash, json.RawMessage(input("ls"))); got.ReadOnly {
+		t.Errorf("without folders: %+v", got)
 	}
 	b.s.opt.Bash = filepath.Join(b.dir, "no-bash")
 	for _, in := range []string{input("ls; ls"), input("ls", `"run_in_background":true`)} {

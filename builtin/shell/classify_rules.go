@@ -144,8 +144,8 @@ func systemRules(name string) (commandRule, bool) {
 		return commandRule{short: "bkmghltw", long: "bytes kibi mebi gibi human lohi total wide si"}, true
 	case "lscpu":
 		return commandRule{}, true
-	case "ps":
-		return commandRule{short: "AaeFfHjlNo*p*u*wxyM", long: "forest no-headers sort", most: 1, noPaths: true}, true
+	case "ps": // e and -E show the environment of other programs
+		return commandRule{check: psReads, noPaths: true}, true
 	case "date": // -s and a bare operand set the clock
 		return commandRule{check: dateReads, noPaths: true}, true
 	}
@@ -288,6 +288,16 @@ func widths(format string) bool {
 			continue
 		}
 		if run++; run > 4 {
+			return false
+		}
+	}
+	return true
+}
+
+// psReads takes the forms of ps that show no environment.
+func psReads(args []string) bool {
+	for _, a := range args {
+		if !inList("-A -a -e -f -F -H -j -l -x -ef -eF -aux -ejH --forest aux ax a x u auxf axf", a) {
 			return false
 		}
 	}

@@ -89,7 +89,7 @@ b"`},
 		"long":             {"ls " + strings.Repeat("a ", maxJudged/2), strings.Repeat("true;", 60) + "rm x"},
 		"printf":           {"printf", "printf %n x", "printf %q x", "printf '%(%s)T'", "printf %*d 9 1", "printf %99999d 1", "printf --help", "printf %", `printf "%b" x`},
 		"echo":             {"echo -e x", "echo -E x", "echo -ne x", "echo --help", "echo -n -e x"},
-		"other":            {"awk 1 x", "sed p x", "xargs ls", "less x", "man ls", "vi x", "python x", "perl x", "node x", "ruby x", "php x", "jq . x", "make", "curl x", "ssh x", "docker ps", "ps e\\", "ls --hyperlink=x", "ls --zero --unknown", "printenv", "id -Z x y"},
+		"other":            {"awk 1 x", "sed p x", "xargs ls", "less x", "man ls", "vi x", "python x", "perl x", "node x", "ruby x", "php x", "jq . x", "make", "curl x", "ssh x", "docker ps", "ps e", "ps eww", "ps auxe", "ps -E", "ps -o environ", "ps axe", "ps -ewwo args", "ls --hyperlink=x", "ls --zero --unknown", "printenv", "id -Z x y"},
 	} {
 		for _, l := range lines {
 			if argv, ok := readOnly(l); ok {
@@ -117,6 +117,8 @@ func TestReadOnlyWords(t *testing.T) {
 		"cat naïve.txt 日本":            {"cat", "naïve.txt", "日本"},
 		`echo ''`:                     {"echo", ""},
 		"head -20 x":                  {"head", "-20", "x"},
+		"ps aux":                      {"ps", "aux"},
+		"ps -ef":                      {"ps", "-ef"},
 	} {
 		argv, ok := readOnly(line)
 		if !ok || strings.Join(argv, "\x00") != strings.Join(want, "\x00") {

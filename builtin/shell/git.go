@@ -22,16 +22,17 @@ func gitSafe(ctx context.Context, c command) ([]string, error) {
 	defer cancel()
 	harmless := []string{"git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit"}
 	list := exec.CommandContext(ctx, c.path, append(harmless[1:len(harmless):len(harmless)], "config", "--list", "--show-scope", "--name-only", "-z")...) //nolint:gosec // fixed words
-	list.Dir, list.Env, list.SysProcAttr = c.dir, c.env, ownTree()
+	list.Dir, list.Env = c.dir, c.env
 	out, err := list.Output()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err == nil {
-		if key := runsPrograms(string(out)); key != "" {
-			return nil, failure(abi.TypePermission, codeRepository, "the repository's own settings have "+quoted(key)+
-				", which makes git run a program, so git does not count as read-only here; remove the setting, or ask for it plainly: git -C . "+strings.Join(c.argv[1:], " "))
-		}
+	if err != nil {
+		return nil, failure(abi.TypePermission, codeRepository, "the settings of the repository cannot be read ("+err.Error()+"), so git does not count as read-only here; ask for it plainly: git -C . "+strings.Join(c.argv[1:], " "))
+	}
+	if key := runsPrograms(string(out)); key != "" {
+		return nil, failure(abi.TypePermission, codeRepository, "the repository's own settings have "+quoted(key)+
+			", which makes git run a program, so git does not count as read-only here; remove the setting, or ask for it plainly: git -C . "+strings.Join(c.argv[1:], " "))
 	}
 	argv := append(harmless, c.argv[1])
 	switch c.argv[1] {

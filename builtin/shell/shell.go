@@ -28,8 +28,9 @@ type Options struct {
 	// Bash is the bash to run; empty means the one in the host's PATH.
 	Bash string
 	// ReadOnlyDirs are the folders where the programs of read-only commands are
-	// looked for, in this order. Nil means those of the system. Folders that a
-	// session may write to do not belong here.
+	// looked for, in this order. Nil means those of the system; with an empty list, and
+	// on Windows, nothing counts as read-only. Folders that a session may write to do
+	// not belong here.
 	ReadOnlyDirs []string
 	// PassEnv names variables of the host's environment that commands get beside
 	// PATH, HOME, LANG, LC_*, TERM, TMPDIR, USER, LOGNAME, SHELL and TZ. Nil passes

@@ -582,7 +582,12 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v", name, o.Check())
 		}
 	}
-	if err := (Options{AllowedHosts: []string{"Example.COM.", "*.a.example", "10.0.0.1:80", "[::1]:80", "::1", "a.example:8080"}}).Check(); err != nil {
+	for in, want := range map[string]string{"Example.COM.": "example.com", "*.A.example": "*.a.example", "bücher.example": "xn--bcher-kva.example", "*.bücher.example:80": "*.xn--bcher-kva.example:80", "[::1]:80": "[::1]:80", "::1": "::1", "10.0.0.1:80": "10.0.0.1:80", "x:y:z": "x:y:z", "": ""} {
+		if got := cleanPattern(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	if err := (Options{AllowedHosts: []string{"Example.COM.", "bücher.example", "*.a.example", "10.0.0.1:80", "[::1]:80", "::1", "a.example:8080"}}).Check(); err != nil {
 		t.Error(err)
 	}
 }

@@ -110,15 +110,23 @@ func (o Options) Check() error {
 	return nil
 }
 
-// cleanPattern is a host as a pattern of caps/http: in lower case, without a dot at
-// its end.
+// cleanPattern is a host as a pattern of caps/http: the name in ASCII and lower
+// case, without a dot at its end.
 func cleanPattern(p string) string {
 	p = strings.ToLower(strings.TrimSpace(p))
-	host, port, ok := strings.Cut(p, ":")
-	if !ok || strings.Contains(port, ":") { // no port, or an IPv6 address
-		return strings.TrimSuffix(p, ".")
+	host, port := p, ""
+	if i := strings.LastIndexByte(p, ':'); i >= 0 && strings.Count(p, ":") == 1 { // not an IPv6 address
+		host, port = p[:i], p[i:]
 	}
-	return strings.TrimSuffix(host, ".") + ":" + port
+	host, star := strings.CutPrefix(host, "*.")
+	host = strings.TrimSuffix(host, ".")
+	if t, err := http.ParseTarget("http://" + host + "/"); err == nil && !t.Addr.IsValid() {
+		host = t.Host
+	}
+	if star {
+		host = "*." + host
+	}
+	return host + port
 }
 
 // patterns are hosts as patterns of caps/http, where a name covers itself only.
