@@ -119,6 +119,25 @@ func TestErrorCatalogue(t *testing.T) {
 	}
 }
 
+// A file that is too large to be changed as a whole is not read at all.
+func TestTooLargeToEdit(t *testing.T) {
+	r := newRoom(t, map[string]string{"big": "x", "big.ipynb": "x"})
+	for tl, in := range map[string]map[string]any{"Edit": {"file_path": "big", "old_string": "x", "new_string": "y"}, "NotebookEdit": {"notebook_path": "big.ipynb", "new_source": "", "cell_id": "c"}} {
+		for _, f := range []string{"big", "big.ipynb"} {
+			if err := os.Truncate(r.path(f), maxEdit+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.fails(tl, in, file.CodeTooLarge, vErr)
+	}
+	r.fails("Glob", map[string]any{"pattern": strings.Repeat("{a,b}", 13)}, file.CodeArguments, vErr)
+	r.fails("Glob", map[string]any{"pattern": strings.Repeat("a", 5000)}, file.CodeArguments, vErr)
+	r.fails("Grep", map[string]any{"pattern": "x", "glob": strings.Repeat("{a,b}", 13)}, file.CodeArguments, vErr)
+	r.ok("Glob", map[string]any{"pattern": strings.Repeat("{a,b}", 12)})
+	r.ok("Glob", map[string]any{"pattern": strings.Repeat("*a", 1000)})
+	r.ok("Glob", map[string]any{"pattern": strings.Repeat("**/", 1000) + "x"})
+}
+
 // tree is everything in the workspace, with contents.
 func (r *room) tree() string {
 	r.t.Helper()

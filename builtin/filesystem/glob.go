@@ -81,6 +81,9 @@ func globArgs(a *file.Access, input json.RawMessage) (*globIn, search.GlobQuery,
 	if in.Pattern == "" {
 		return nil, q, file.Invalid("/pattern", "pattern is empty; give a glob pattern such as **/*.go.")
 	}
+	if err := search.CheckGlob("/pattern", in.Pattern); err != nil {
+		return nil, q, err
+	}
 	if err := within("/max_results", in.Max, 1, maxMatches); err != nil {
 		return nil, q, err
 	}

@@ -45,9 +45,7 @@ type grepIn struct {
 }
 
 const (
-	// maxContext bounds the lines of context: more is better read with Read.
-	maxContext = 1000
-	// maxEntries bounds head_limit and offset.
+	// maxEntries bounds head_limit, offset and the lines of context: no file has more lines.
 	maxEntries = 1 << 40
 	// maxGrepModel is where the entries for the model end, in UTF-16 code units of their JSON: the
 	// tool's maxResultSizeChars.
@@ -69,7 +67,7 @@ func (c *core) grep() tool.Tool {
 					"The grammar is RE2's: classes, groups, alternatives, repetition, \\b, (?i), but no look-around and no back-references. \\w, \\d and \\b know ASCII only. $ also matches before CR LF.",
 					"Unless multiline is set, a match is within one line, and a pattern with a line end in it is refused.",
 					"output_mode says what is returned: the paths of files with a match, the lines with a match (with context where -A, -B or -C ask for it), or how many lines match in each file. The order is that of the paths.",
-					"Not searched are what .gitignore files leave out, node_modules, .git, dist, build and the like, names that start with a dot, links, and binary files; a glob that names a file brings it back.",
+					"Not searched are what .gitignore files leave out, node_modules, .git, dist, build and the like, logs, lock files and temporary files, names that start with a dot, links, and binary files; a glob that names a file brings it back.",
 					"Lines of more than 2000 characters are cut. Use head_limit and offset to page through many entries.",
 				},
 				Examples: []abi.Example{{Description: "Where a function is called, with two lines around", Params: json.RawMessage(`{"pattern":"\\bparse\\(","type":"go","output_mode":"content","-C":2}`)}},
@@ -117,7 +115,6 @@ func grepArgs(a *file.Access, input json.RawMessage) (*grepIn, search.GrepQuery,
 	if in.Context != nil {
 		q.Before, q.After = value(in.Context), value(in.Context)
 	}
-	q.Before, q.After = min(q.Before, maxContext), min(q.After, maxContext)
 	if in.Head != nil {
 		q.Enough = value(in.Head) + value(in.Offset)
 	}

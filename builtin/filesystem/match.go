@@ -271,9 +271,10 @@ func byIndent(text, old, fresh string) found {
 		starts[i+1] = starts[i] + len(l)
 	}
 	var out found
-	for i := 0; i+len(want) <= len(lines); i++ {
+	budget := maxLineCompares
+	for i := 0; i+len(want) <= len(lines) && budget > 0; i++ {
 		own := indentOf(lines[i])
-		if !sameLines(lines[i:i+len(want)], want, own) {
+		if !sameLines(lines[i:i+len(want)], want, own, &budget) {
 			continue
 		}
 		last := i + len(want) - 1
@@ -288,8 +289,13 @@ func byIndent(text, old, fresh string) found {
 	return out
 }
 
-func sameLines(lines, want []string, own string) bool {
+// maxLineCompares bounds the lines that byIndent compares: in a file of lines that are all alike it would
+// compare each with each. Beyond it, nothing more is found.
+const maxLineCompares = 20_000_000
+
+func sameLines(lines, want []string, own string, budget *int) bool {
 	for i, w := range want {
+		*budget--
 		if strings.TrimPrefix(strings.TrimSuffix(lines[i], "\n"), own) != w {
 			return false
 		}

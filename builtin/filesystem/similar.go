@@ -76,7 +76,7 @@ func resembling(lines []string, old string) []similar {
 	out := []similar{}
 	compared := 0
 	for i := 0; i+height <= len(lines) && compared < maxCompared; i++ {
-		place := strings.Join(lines[i:i+height], "\n")
+		place := start(lines[i : i+height])
 		have := measure(place)
 		floor := 0.5
 		if len(out) == maxSimilar {
@@ -104,6 +104,16 @@ func resembling(lines []string, old string) []similar {
 		out = out[:min(len(out), maxSimilar)]
 	}
 	return out
+}
+
+// start is as much of lines as is compared.
+func start(lines []string) string {
+	n, size := 0, 0
+	for n < len(lines) && size < 32*compareUnits {
+		size += len(lines[n]) + 1
+		n++
+	}
+	return strings.Join(lines[:n], "\n")
 }
 
 // measured is a text as it is compared: blanks joined, quotes straight, the start of it.

@@ -54,6 +54,48 @@ type GlobAnswer struct {
 	Denied int64
 }
 
+// Limits of glob patterns: each alternative of {a,b} is tried with each of the others.
+const (
+	maxGlobPattern = 4096
+	maxAlternates  = 4096
+)
+
+// CheckGlob refuses a pattern that would take too long to match; the error is invalid_arguments for the
+// argument at pointer.
+func CheckGlob(pointer, text string) error {
+	if len(text) > maxGlobPattern {
+		return file.Invalid(pointer, "the pattern has %d bytes; at most %d are allowed.", len(text), maxGlobPattern)
+	}
+	if alternatives(text) > maxAlternates {
+		return file.Invalid(pointer, "the pattern has too many alternatives in braces: all of them together make more than %d patterns.", maxAlternates)
+	}
+	return nil
+}
+
+// alternatives is how many patterns the braces of a pattern stand for, or more, and a large
+// number where there are too many to count.
+func alternatives(text string) int {
+	total, open := 1, []int{}
+	for i := 0; i < len(text) && total <= maxAlternates; i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '{':
+			open = append(open, 1)
+		case ',':
+			if n := len(open); n > 0 {
+				open[n-1]++
+			}
+		case '}':
+			if n := len(open); n > 0 {
+				total *= open[n-1]
+				open = open[:n-1]
+			}
+		}
+	}
+	return total
+}
+
 // pattern is a glob pattern, ready to match.
 type pattern struct {
 	text string
@@ -242,7 +284,7 @@ func newFileGlob(text string) (g fileGlob, err error) {
 		return g, file.Invalid("/glob", "glob %q is no pattern; examples are *.go, src/**/*.ts and *.{js,ts}.", text)
 	}
 	g.p = p
-	return g, nil
+	return g, CheckGlob("/glob", text)
 }
 
 func (g *fileGlob) match(p string) bool {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -53,7 +54,8 @@ type GrepQuery struct {
 	// Ripgrep is the program that is asked which files may match, or empty.
 	Ripgrep string
 
-	window int // tests: how much of a file is in memory at once
+	window   int           // tests: how much of a file is in memory at once
+	patience time.Duration // tests: in the place of MaxGrepTime
 }
 
 // Hit is a line with a match.
@@ -105,7 +107,7 @@ func Grep(ctx context.Context, q GrepQuery) (GrepAnswer, error) {
 	if err != nil {
 		return GrepAnswer{}, err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, MaxGrepTime, errTooLong)
+	limited, cancel := context.WithTimeoutCause(ctx, cmp.Or(q.patience, MaxGrepTime), errTooLong)
 	defer cancel()
 	g := &grep{ctx: limited, q: q, re: re}
 	a := GrepAnswer{Strategy: "native"}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -379,6 +380,14 @@ func TestGrepStops(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Glob(ctx, GlobQuery{Start: target(t, root, ""), Pattern: "**", Max: 10}); abi.CodeOf(err) != file.CodeAborted {
+		t.Error(err)
+	}
+}
+
+// A search that takes too long says so, and how to make it shorter.
+func TestGrepTimeout(t *testing.T) {
+	_, err := Grep(t.Context(), GrepQuery{Start: target(t, corpus(t), ""), Pattern: "x", Mode: ModeContent, patience: time.Nanosecond})
+	if abi.CodeOf(err) != file.CodeTimeout || abi.AsError(err).Type != abi.TypeTimeout {
 		t.Error(err)
 	}
 }

@@ -26,9 +26,12 @@ func parseIgnore(text string) (out rules) {
 	return out
 }
 
+// maxRule is the longest line that counts, in bytes: no path is longer.
+const maxRule = 4096
+
 func parseRule(line string) (r rule, ok bool) {
 	line = trimBlanks(line)
-	if line == "" || line[0] == '#' {
+	if line == "" || line[0] == '#' || len(line) > maxRule {
 		return r, false
 	}
 	if line[0] == '!' {

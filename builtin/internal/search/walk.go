@@ -157,7 +157,7 @@ func (w *walker) folder(f *fs.File, at string, rules *layer) {
 	}
 	var folders []job
 	for _, e := range list {
-		if w.stopped.Load() {
+		if w.stopped.Load() || w.ctx.Err() != nil {
 			return
 		}
 		if n := w.entries.Add(1); w.MaxEntries > 0 && n > w.MaxEntries {
