@@ -34,11 +34,6 @@ type postponed struct {
 // later names rows that are not proven yet, each with the reason. A pattern is an id, or the
 // letters of one for all of them; "half" rows are proven in part.
 var later = []postponed{
-	{"RTM-03", true, "the lease of a store comes with the journal"},
-	{"RTM-05", true, "the lease of a store comes with the journal"},
-	{"RTM-06", true, "the lease of a store comes with the journal"},
-	{"CLN-07", true, "the lease of a store comes with the journal; the session's half is proven"},
-	{"LIF-15", true, "the half about a lost lease of a store comes with the journal"},
 	{"SRV-05", false, "the memory tools come with the built-in tools"},
 	{"PKG-07", false, "comes with sample runs of the checker"},
 	{"PKG-09", true, "sample runs of the checker come later"},
@@ -47,7 +42,6 @@ var later = []postponed{
 	{"PKG-13", false, "comes with sample runs of the checker"},
 	{"PKG-15", false, "comes with sample runs of the checker"},
 	{"BLT", false, "comes with the built-in tools"},
-	{"DUR", false, "comes with the journal"},
 	{"MCP", false, "comes with the MCP client"},
 	{"GTW", false, "comes with the tool gateway"},
 	{"MC2", false, "comes with the MCP client"},

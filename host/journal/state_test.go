@@ -284,9 +284,16 @@ func FuzzState(f *testing.F) {
 			if !strings.ContainsRune("()srabdc+-xXCu", c) || i > 50 {
 				return
 			}
-			before := fmt.Sprintf("%+v %d %s", s.Attempts(), s.Head, s.Last)
+			text := func() string {
+				raw, err := json.Marshal(s.Attempts())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fmt.Sprintf("%s %d %s", raw, s.Head, s.Last)
+			}
+			before := text()
 			if err := apply(&s, step("n", c)); err != nil {
-				if after := fmt.Sprintf("%+v %d %s", s.Attempts(), s.Head, s.Last); after != before {
+				if after := text(); after != before {
 					t.Fatalf("%q: %v changed\n%s\n%s", word, err, before, after)
 				}
 			}
