@@ -31,7 +31,8 @@ func (d *Dir) ReadFile(path string, limit int64) ([]byte, error) {
 
 // WriteAtomic replaces or makes the file at path so that others see the old or the new
 // bytes, never a part, and that it is on the disk when it returns. A link in the last
-// place fails with ELOOP; a file that is there keeps its mode bits, a new one gets perm
+// place fails with ELOOP; a file that is there keeps its mode bits, and its owner where
+// that can be, but neither access lists nor extended attributes; a new one gets perm
 // (0 means 0o666) less the umask. The bytes come from write.
 func (d *Dir) WriteAtomic(path string, perm iofs.FileMode, write func(io.Writer) error) error {
 	return d.Replace(path, perm, write, nil)
@@ -65,6 +66,7 @@ func (d *Dir) Replace(path string, perm iofs.FileMode, write func(io.Writer) err
 		return err
 	}
 	if keep {
+		d.keepOwner(f, path) // first: a change of the owner may clear mode bits
 		err = f.chmod(st.Perm)
 	}
 	if err := f.fill(err, write); err != nil {
@@ -83,6 +85,17 @@ func (d *Dir) Replace(path string, perm iofs.FileMode, write func(io.Writer) err
 		return err
 	}
 	return d.syncDir(dir)
+}
+
+// keepOwner gives a new file the owner and the group of the one that it will replace, where the system
+// lets it: usually only root may.
+func (d *Dir) keepOwner(f *File, path string) {
+	old, err := d.OpenFile(path, OpenFlags{NoFollow: true})
+	if err != nil {
+		return // it has gone, or may not be read: then nobody's owner can be kept
+	}
+	defer old.Close()
+	copyOwner(f.f, old.f)
 }
 
 func tempName() string {
