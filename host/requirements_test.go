@@ -261,9 +261,9 @@ func writeRequirements(rows []requirement, proofs map[string][]string) []byte {
 // The judge finds what it should: a row without a proof, an id that is none, a reason for
 // nothing; and comments that are not directly above a test do not count.
 func TestRequirementsAreJudged(t *testing.T) {
-	rows := []requirement{{"RES-01", "S1/ToolResult", "x"}, {"RTM-05", "S1/Capabilities on demand", "x"}, {"BLT-01", "S1/Built-in tools", "x"}, {"GTW-01", "S2/RemoteToolSpec", "x"}}
+	rows := []requirement{{"RES-01", "S1/ToolResult", "x"}, {"PKG-09", "S1/Package", "x"}, {"BLT-01", "S1/Built-in tools", "x"}, {"GTW-01", "S2/RemoteToolSpec", "x"}}
 	found := strings.Join(judgeRequirements(rows, map[string][]string{"RES-99": {"a_test.go TestA"}}), "\n")
-	for _, want := range []string{"RES-01 (S1/ToolResult) has neither", "RTM-05 is said to be proven in part", "names RES-99, which is no requirement", `the reason for "PKG-07" belongs to no requirement`} {
+	for _, want := range []string{"RES-01 (S1/ToolResult) has neither", "PKG-09 is said to be proven in part", "names RES-99, which is no requirement", `the reason for "PKG-07" belongs to no requirement`} {
 		if !strings.Contains(found, want) {
 			t.Errorf("%q is not in\n%s", want, found)
 		}
