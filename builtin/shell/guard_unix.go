@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // guard ends what is still running when this process is killed and can do nothing
@@ -81,6 +82,7 @@ func (g *guard) tell(op string, pid int, mark string) {
 	if g.pipe == nil {
 		return
 	}
+	_ = g.pipe.SetWriteDeadline(time.Now().Add(time.Second)) // a sh that was stopped holds nobody up
 	if _, err := fmt.Fprintf(g.pipe, "%s %d %s\n", op, pid, mark); err != nil {
 		g.end()
 	}
@@ -121,6 +123,9 @@ func (g *guard) end() {
 		return
 	}
 	_ = g.pipe.Close()
-	_ = g.cmd.Wait() // it ends as soon as it has read to the end of the pipe
+	// It ends as soon as it has read to the end of the pipe.
+	stop := time.AfterFunc(time.Second, func() { _ = g.cmd.Process.Kill() })
+	_ = g.cmd.Wait()
+	stop.Stop()
 	g.pipe, g.cmd = nil, nil
 }

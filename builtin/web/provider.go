@@ -21,6 +21,16 @@ const maxAnswer = 4 << 20
 // that was missing works as soon as it is there.
 type Key func(ctx context.Context) (string, error)
 
+// Engine says how a search engine is reached.
+type Engine struct {
+	// URL is its address; empty means the engine's own, where it has one.
+	URL string
+	// Key gives its key, for engines that want one.
+	Key Key
+	// Proxy is an HTTP proxy, as http://host:port, or nil.
+	Proxy *url.URL
+}
+
 // engine is a search engine that answers with JSON. Its client reaches its own host
 // and no other; that host may be private, because whoever configured it chose it.
 type engine struct {
@@ -32,18 +42,18 @@ type engine struct {
 	hits    func(body []byte) ([]Hit, error)
 }
 
-func newEngine(e engine, base string) (Provider, error) {
-	t, err := http.ParseTarget(base)
+func newEngine(e engine, at Engine) (Provider, error) {
+	t, err := http.ParseTarget(at.URL)
 	if err != nil {
 		return nil, abi.NewError(abi.CodeOptions, "the address of %s: %v", e.name, err)
 	}
-	e.base = t.URL
-	at := net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
-	p := http.Policy{Hosts: []string{at}}
+	e.base, e.key = t.URL, at.Key
+	host := net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	p := http.Policy{Hosts: []string{host}}
 	if !t.Addr.IsValid() {
-		p.Private = []string{at}
+		p.Private = []string{host}
 	}
-	e.client = http.New(http.Options{Policy: p, Limits: http.Limits{MaxBody: maxAnswer}})
+	e.client = http.New(http.Options{Policy: p, Proxy: at.Proxy, Limits: http.Limits{MaxBody: maxAnswer}})
 	return &e, nil
 }
 
@@ -86,7 +96,7 @@ func (e *engine) Search(ctx context.Context, query string, n int) ([]Hit, error)
 
 // SearXNG asks an instance of SearXNG, or of what answers like one, at its address.
 // The instance must allow the format json.
-func SearXNG(base string) (Provider, error) {
+func SearXNG(at Engine) (Provider, error) {
 	e := engine{
 		name: "SearXNG",
 		request: func(u url.URL, query string, _ int, _ string) (http.Request, error) {
@@ -106,10 +116,10 @@ func SearXNG(base string) (Provider, error) {
 			return list, err
 		},
 	}
-	if u, err := url.Parse(base); err == nil {
+	if u, err := url.Parse(at.URL); err == nil {
 		e.name = "SearXNG(" + u.Host + ")"
 	}
-	return newEngine(e, base)
+	return newEngine(e, at)
 }
 
 // Addresses of the engines that need a key.
@@ -118,13 +128,13 @@ const (
 	TavilyURL = "https://api.tavily.com/search"
 )
 
-// Brave asks Brave Search with a key; an empty base is BraveURL.
-func Brave(base string, key Key) (Provider, error) {
-	if base == "" {
-		base = BraveURL
+// Brave asks Brave Search with a key, by default at BraveURL.
+func Brave(at Engine) (Provider, error) {
+	if at.URL == "" {
+		at.URL = BraveURL
 	}
 	return newEngine(engine{
-		name: "Brave", key: key,
+		name: "Brave",
 		request: func(u url.URL, query string, n int, key string) (http.Request, error) {
 			u.RawQuery = url.Values{"q": {query}, "count": {strconv.Itoa(min(n, 20))}}.Encode() // the API's own limit
 			return http.Request{URL: u.String(), Header: map[string][]string{"X-Subscription-Token": {key}, "Accept": {"application/json"}}}, nil
@@ -142,16 +152,16 @@ func Brave(base string, key Key) (Provider, error) {
 			}
 			return list, err
 		},
-	}, base)
+	}, at)
 }
 
-// Tavily asks Tavily with a key; an empty base is TavilyURL.
-func Tavily(base string, key Key) (Provider, error) {
-	if base == "" {
-		base = TavilyURL
+// Tavily asks Tavily with a key, by default at TavilyURL.
+func Tavily(at Engine) (Provider, error) {
+	if at.URL == "" {
+		at.URL = TavilyURL
 	}
 	return newEngine(engine{
-		name: "Tavily", key: key,
+		name: "Tavily",
 		request: func(u url.URL, query string, n int, key string) (http.Request, error) {
 			body, err := abi.Marshal(map[string]any{"query": query, "max_results": min(n, 20)}) // the API's own limit
 			if err != nil {
@@ -171,5 +181,5 @@ func Tavily(base string, key Key) (Provider, error) {
 			}
 			return list, err
 		},
-	}, base)
+	}, at)
 }

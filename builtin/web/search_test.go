@@ -56,19 +56,19 @@ func engines(t testing.TB, seen *http.Request) []Provider {
 		return p
 	}
 	return []Provider{
-		must(SearXNG(serve(func(r *http.Request) bool {
+		must(SearXNG(Engine{URL: serve(func(r *http.Request) bool {
 			return r.URL.Path == "/sub/search" && r.URL.Query().Get("format") == "json" && r.URL.Query().Get("q") == "go & rust"
-		}, plain, "content") + "/sub/")),
-		must(Brave(serve(func(r *http.Request) bool {
+		}, plain, "content") + "/sub/"})),
+		must(Brave(Engine{Key: key, URL: serve(func(r *http.Request) bool {
 			return r.Header.Get("X-Subscription-Token") == secret && r.URL.Query().Get("q") == "go & rust" && strings.Contains("20 1", r.URL.Query().Get("count"))
-		}, func(h []map[string]string) any { return map[string]any{"web": map[string]any{"results": h}} }, "description"), key)),
-		must(Tavily(serve(func(r *http.Request) bool {
+		}, func(h []map[string]string) any { return map[string]any{"web": map[string]any{"results": h}} }, "description")})),
+		must(Tavily(Engine{Key: key, URL: serve(func(r *http.Request) bool {
 			var in struct {
 				Query string
 				Max   int `json:"max_results"`
 			}
 			return r.Method == "POST" && r.Header.Get("Authorization") == "Bearer "+secret && json.NewDecoder(r.Body).Decode(&in) == nil && in.Query == "go & rust" && (in.Max == 20 || in.Max == 1)
-		}, plain, "content"), key)),
+		}, plain, "content")})),
 	}
 }
 
@@ -88,8 +88,8 @@ func TestEngines(t *testing.T) {
 		}
 	}
 	none := func(context.Context) (string, error) { return "", errors.New("no secret of this name") }
-	for _, make := range []func(string, Key) (Provider, error){Brave, Tavily} {
-		p, err := make("", none)
+	for _, make := range []func(Engine) (Provider, error){Brave, Tavily} {
+		p, err := make(Engine{Key: none})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,9 +98,21 @@ func TestEngines(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "ftp://x/", "x", "http://a:b@c/"} {
-		if _, err := SearXNG(bad); abi.CodeOf(err) != abi.CodeOptions {
+		if _, err := SearXNG(Engine{URL: bad}); abi.CodeOf(err) != abi.CodeOptions {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// Engines go through the proxy that is configured, to public addresses too.
+func TestEngineProxy(t *testing.T) {
+	n := newInternet(t, says("application/json", `{"results":[{"title":"t","url":"https://x.example/","content":"c"}]}`), nil)
+	p, err := SearXNG(Engine{URL: "http://93.184.216.34/", Proxy: n.proxy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hits, err := p.Search(t.Context(), "x", 1); err != nil || len(hits) != 1 || len(n.connects) != 1 || n.connects[0] != "93.184.216.34:80" {
+		t.Errorf("%+v %v, %q", hits, err, n.connects)
 	}
 }
 
@@ -122,7 +134,7 @@ func TestEnginesAreHeld(t *testing.T) {
 		"bomb":      {bomb, codeLimit},
 		"forbidden": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, codeStatus},
 	} {
-		p, err := SearXNG(server(t, c.h))
+		p, err := SearXNG(Engine{URL: server(t, c.h)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +323,7 @@ func TestSearchSuite(t *testing.T) {
 	if got, rule := s.PermissionSignature(json.RawMessage(`{"query":" Go "}`)); got != "search:go" || rule != "search:*" {
 		t.Errorf("%s %s", got, rule)
 	}
-	p, err := SearXNG("http://127.0.0.1:1/")
+	p, err := SearXNG(Engine{URL: "http://127.0.0.1:1/"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,11 +92,11 @@ func (s webSettings) options(key func(name string) web.Key) (web.Options, error)
 			if s.SearxngURL == "" {
 				return o, abi.NewError(abi.CodeOptions, "searxng needs its address; set searxngUrl in the same command")
 			}
-			p, err = web.SearXNG(s.SearxngURL)
+			p, err = web.SearXNG(web.Engine{URL: s.SearxngURL, Proxy: o.Proxy})
 		case "brave":
-			p, err = web.Brave("", key(braveKey))
+			p, err = web.Brave(web.Engine{Key: key(braveKey), Proxy: o.Proxy})
 		case "tavily":
-			p, err = web.Tavily("", key(tavilyKey))
+			p, err = web.Tavily(web.Engine{Key: key(tavilyKey), Proxy: o.Proxy})
 		}
 		if err != nil {
 			return o, err
