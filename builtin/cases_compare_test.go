@@ -33,9 +33,11 @@ func (d *differences) add(field, format string, args ...any) {
 
 // compare runs a line and says what differs from what was recorded.
 func (w *world) compare(l *caseLine) []difference {
+	w.confirms = nil
 	r, yields := w.call(l)
 	d := &differences{w: w}
 	d.behavior(l)
+	d.confirmations(l)
 	if l.Thrown != nil {
 		d.thrown(l, r)
 		return d.list
@@ -99,6 +101,34 @@ func (d *differences) thrown(l *caseLine, r *abi.Result) {
 		if p := "/" + strings.ReplaceAll(i.Field, ".", "/"); i.Field != "root" && !have[p] {
 			d.add("thrown", "%s is not among the issues of %s: %s", p, r.Error.Code, r.Error.Message)
 			return
+		}
+	}
+}
+
+// confirmations: as often as recorded, about the same.
+func (d *differences) confirmations(l *caseLine) {
+	if l.Layer != "pipeline" {
+		return // recorded without a pipeline, which is what asks
+	}
+	if len(d.w.confirms) != len(l.Confirms) {
+		d.add("confirmations", "%d, not %d", len(d.w.confirms), len(l.Confirms))
+		return
+	}
+	for i, want := range l.Confirms {
+		raw, err := abi.Marshal(d.w.confirms[i])
+		var got map[string]any
+		if err != nil || json.Unmarshal(raw, &got) != nil {
+			d.add("confirmations", "%v", err)
+			return
+		}
+		for k, v := range want {
+			if list, ok := v.([]any); ok && len(list) == 0 && got[k] == nil {
+				continue
+			}
+			if why := d.w.differ(v, got[k], false); why != "" {
+				d.add("confirmations", "%s: %s", k, why)
+				return
+			}
 		}
 	}
 }

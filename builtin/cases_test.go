@@ -33,7 +33,7 @@ import (
 //	scenario#seq <TAB> field <TAB> reason
 //
 // The field is what the failing test names: status, error.type, model, yields, thrown,
-// behavior.<key>, metadata.<key>, data.<key>, fs.<path>; "*" stands for every field of
+// confirmations, behavior.<key>, metadata.<key>, fs.<path>; "*" stands for every field of
 // that call, and is only for calls that must not succeed as recorded. A listed row
 // that no longer occurs fails the test too. To get the rows of new tools, run
 //
@@ -65,6 +65,7 @@ type caseLine struct {
 	Result   *caseResult                `json:"result"`
 	Thrown   *caseThrown                `json:"thrown"`
 	FSAfter  map[string]fsEntry         `json:"fs_after"`
+	Confirms []map[string]any           `json:"confirmation_requests"`
 	Unstable bool                       `json:"order_unstable"`
 }
 
