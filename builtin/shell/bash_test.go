@@ -370,6 +370,7 @@ func TestNarrowedRunsNoShell(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.dir, name), []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	b.s.opt.Bash = "/nonexistent/bash" // no shell is needed, so none is used
 	for _, line := range []string{"ls", "cat ls", "find . -name ls", "git status", `cat 'a"$(touch pwned)".txt'`} {
 		if _, ok := readOnly(line); !ok {
 			t.Fatalf("%q does not narrow", line)

@@ -71,6 +71,7 @@ func (a *app) native(p places, f hostFlags) ([]tool.Tool, error) {
 		own.Filesystem.PDFChild = []string{a.self, pdfVerb}
 	}
 	var err error
+	own.Shell.PassEnv = f.lend.passed()
 	if own.Web, err = a.webOptions(p); err != nil {
 		return nil, err
 	}

@@ -33,8 +33,17 @@ var lendHelp = map[policy.GrantKind]string{
 	policy.GrantWrite:      "read and write this `folder`",
 	policy.GrantNet:        "reach this `host`: a name, *.name, either with :port, or address:port",
 	policy.GrantNetPrivate: "reach this `name:port` also where it leads to a private address",
-	policy.GrantEnv:        "see this environment `variable`",
+	policy.GrantEnv:        "(and the tool Bash) see this environment `variable`",
 	policy.GrantSecret:     "use this `secret` in requests to its hosts",
+}
+
+// passed are the variables of the environment that Bash gets beside the usual ones.
+func (f *lendFlags) passed() []string {
+	allow, deny := f.allow[policy.GrantEnv], f.deny[policy.GrantEnv]
+	if allow == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(*allow), func(name string) bool { return deny != nil && slices.Contains(*deny, name) })
 }
 
 func (f *lendFlags) add(fs *pflag.FlagSet) {
