@@ -198,6 +198,43 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// What Read does in another form by default (D1) it does as recorded where an embedder wants that.
+func TestCasesRaw(t *testing.T) {
+	listed := readDeviations(t)
+	n := 0
+	for _, s := range readScenarios(t) {
+		d1 := slices.ContainsFunc(s.lines, func(l *caseLine) bool {
+			d := listed[l.id()+"\tmodel"]
+			return d != nil && strings.Contains(d.reason, "(D1)") && !strings.HasPrefix(s.name, "pipeline-externalize")
+		})
+		if !d1 {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			w := newWorld(t, s.name)
+			w.builtins.Filesystem.RawRead = true
+			for _, l := range s.lines {
+				if l.Do != "" {
+					if err := steps[l.Do](w, l); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				for _, d := range w.compare(l) {
+					if l.Tool == "Read" && d.field == "model" {
+						t.Errorf("%s: %s: %s", l.id(), d.field, d.text)
+					}
+				}
+				n++
+			}
+			w.endSession()
+		})
+	}
+	if n < 40 {
+		t.Errorf("only %d calls", n)
+	}
+}
+
 func runScenario(t *testing.T, s scenario, listed map[string]*deviation, ran map[string]int) int {
 	w := newWorld(t, s.name)
 	calls := 0

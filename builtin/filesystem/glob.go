@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/builtin/internal/args"
@@ -153,7 +156,7 @@ func runGlob(ctx context.Context, in *globIn, q search.GlobQuery, call *tool.Cal
 	}
 	list := make([]globMatch, len(a.Matches))
 	for i, m := range a.Matches {
-		list[i] = globMatch{Path: filepath.Join(q.Start.Path, filepath.FromSlash(m.Path)), Relative: m.Path, IsDir: m.Info.IsDir(), Modified: isoTime(m.Info.Mtim)}
+		list[i] = globMatch{Path: valid(filepath.Join(q.Start.Path, filepath.FromSlash(m.Path))), Relative: valid(m.Path), IsDir: m.Info.IsDir(), Modified: isoTime(m.Info.Mtim)}
 		if m.Info.Type == fs.TypeRegular {
 			list[i].Size = ptr(m.Info.Size)
 		}
@@ -173,6 +176,17 @@ func runGlob(ctx context.Context, in *globIn, q search.GlobQuery, call *tool.Cal
 	return result(globText(in, q, a, list), data, fmt.Sprintf("%d files match %s", len(list), clip(in.Pattern)), meta)
 }
 
+// valid is a path as JSON can have it.
+func valid(p string) string { return strings.ToValidUTF8(p, "\uFFFD") }
+
+// oneLine is a path that stays on its line: one with control characters, such as a line end, is quoted.
+func oneLine(p string) string {
+	if strings.ContainsFunc(p, unicode.IsControl) || !utf8.ValidString(p) {
+		return strconv.Quote(p)
+	}
+	return p
+}
+
 // globText is what the model reads.
 func globText(in *globIn, q search.GlobQuery, a search.GlobAnswer, list []globMatch) string {
 	var b strings.Builder
@@ -184,8 +198,8 @@ func globText(in *globIn, q search.GlobQuery, a search.GlobAnswer, list []globMa
 		} else {
 			fmt.Fprintf(&b, "%d matches, the newest first:\n\n", len(list))
 		}
-		for _, m := range list {
-			b.WriteString("- " + m.Path + "\n")
+		for _, m := range a.Matches {
+			b.WriteString("- " + oneLine(filepath.Join(q.Start.Path, filepath.FromSlash(m.Path))) + "\n")
 		}
 		b.WriteString("\nThe paths can be given to Read and Edit as they are.")
 	}

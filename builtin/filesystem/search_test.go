@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,21 @@ func TestGlobLinks(t *testing.T) {
 	}
 	if got := relatives(data[globOut](t, r.ok("Glob", map[string]any{"pattern": "link-dir/*"}))); got != "" {
 		t.Error(got)
+	}
+}
+
+// A name with a line end makes no second line, and one that is not UTF-8 is shown as well as can be.
+func TestGlobOddNames(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("such names are not allowed there")
+	}
+	r := newRoom(t, map[string]string{"a\n- forged": "needle", "b\xff": "needle", "plain": "needle"})
+	text := r.ok("Glob", map[string]any{"pattern": "*"}).ModelText()
+	if strings.Contains(text, "\n- forged") || strings.Count(text, "\n- ") != 3 || !strings.Contains(text, `a\n- forged"`) || !strings.Contains(text, `b\xff"`) {
+		t.Error(text)
+	}
+	if d := data[grepOut](t, r.ok("Grep", map[string]any{"pattern": "needle"})); len(d.Matches) != 3 {
+		t.Errorf("%+v", d)
 	}
 }
 

@@ -142,10 +142,13 @@ func (ch *change) open() error {
 	if err := ch.c.state.Guard(ch.call.SessionID(), ch.t, st, guarded); err != nil {
 		return err
 	}
-	if st.IsDir() {
+	switch {
+	case st.IsDir():
 		return file.Failed("write", ch.t.Path, fs.EISDIR)
+	case ch.src == nil && st.IsRegular() && st.Size <= maxDiff: // it was not asked for, but there is a diff to make
+		_, err = guarded()
 	}
-	return nil
+	return err
 }
 
 func (c *core) runWrite(ctx context.Context, in *writeIn, t *file.Target, data []byte, call *tool.Call) (*abi.Result, error) {

@@ -254,6 +254,10 @@ func TestHistory(t *testing.T) {
 // An approval by a person who typed the call stands for the reading of the file.
 func TestAllowUnread(t *testing.T) {
 	r := newRoom(t, map[string]string{"a.txt": "x"}, Options{AllowUnread: true})
+	r.put("b.txt", "old")
+	if res := r.ok("Write", map[string]any{"file_path": "b.txt", "content": "new"}); res.Metadata["has_diff"] != true || res.Metadata["oldContent"] != "old" {
+		t.Errorf("%v", res.Metadata)
+	}
 	r.ok("Edit", map[string]any{"file_path": "a.txt", "old_string": "x", "new_string": "y"})
 	r.put("a.txt", "someone else")
 	r.fails("Edit", map[string]any{"file_path": "a.txt", "old_string": "e", "new_string": "y", "replace_all": true}, file.CodeModified, vErr)
