@@ -253,6 +253,11 @@ func (a *app) journalVerify(ctx context.Context, f journalFlags, session string)
 		return err
 	}
 	defer func() { _ = s.Close() }() // it only read
+	if session != "" {
+		if n, err := s.Head(ctx, session); err == nil && n == 0 {
+			return abi.NewError(abi.CodeJournalMissing, "the journal has no session %q; bladehost journal ls lists those it has", session)
+		}
+	}
 	bar := a.newProgress("verify")
 	r, err := s.Verify(ctx, session, func(done, total int64) {
 		bar.show(abi.Progress("events", float64(done), float64(total)))

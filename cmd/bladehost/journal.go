@@ -53,6 +53,7 @@ type kept struct {
 	store *sqlite.Store
 	guard *journal.Guard
 	j     *journal.Journal
+	s     *host.Session
 }
 
 // keep opens the journal, takes the session's lease and sets both in the
@@ -106,6 +107,7 @@ func (k *kept) own(ctx context.Context, id string, wait time.Duration) error {
 // attach lets the lease be handed over only when the session has cleaned up.
 func (k *kept) attach(s *host.Session) {
 	if k != nil {
+		k.s = s
 		k.guard.SetBusy(s.Pending)
 	}
 }
@@ -115,6 +117,9 @@ func (k *kept) attach(s *host.Session) {
 func (k *kept) end(reason string) error {
 	if k == nil {
 		return nil
+	}
+	if k.s != nil && k.s.Pending() != nil {
+		return nil // a tool still runs: the session stays this process's until its very end
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abi.CleanupTime)
 	defer cancel()

@@ -78,6 +78,9 @@ func Open(ctx context.Context, store Store, opt Options) (*Journal, error) {
 	if err := ValidSessionID(opt.SessionID); err != nil {
 		return nil, err
 	}
+	if g := opt.Guard; g != nil && g.session != opt.SessionID {
+		return nil, abi.NewError(abi.CodeLeaseInvalid, "the lease is that of session %s, not %s", clip(g.session), clip(opt.SessionID))
+	}
 	if opt.StoreTimeout <= 0 {
 		opt.StoreTimeout = defaultStoreTimeout
 	}

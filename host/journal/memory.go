@@ -259,7 +259,7 @@ func (m *Memory) Sessions(ctx context.Context, after string, limit int) ([]Sessi
 	defer m.mu.Unlock()
 	var out []SessionInfo
 	for id, s := range m.sessions {
-		if id <= after {
+		if id <= after || (len(s.events) == 0 && s.lease == nil) {
 			continue
 		}
 		i := SessionInfo{SessionID: id, Head: int64(len(s.events)), Closed: s.last == SessionClosed, Open: len(s.open)}

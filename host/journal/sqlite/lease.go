@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,20 +48,29 @@ func (i *instance) open(dir string) (string, error) {
 	if i.alive != nil {
 		return i.name, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
 	name := strings.ToLower(rand.Text())
-	l, ok, err := lockfile.Try(filepath.Join(dir, name))
-	if err != nil {
-		return "", err
+	for try := 0; ; try++ {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+		l, ok, err := lockfile.Try(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) && try < maxTries {
+			continue // the last instance but this removed the folder meanwhile
+		}
+		if err != nil {
+			return "", err
+		}
+		if !ok {
+			return "", errors.New("a new lock file is locked")
+		}
+		i.name, i.dir, i.alive = name, dir, l
+		return name, nil
 	}
-	if !ok {
-		return "", errors.New("a new lock file is locked")
-	}
-	i.name, i.dir, i.alive = name, dir, l
-	return name, nil
 }
+
+// maxTries is how often the folder may vanish before that is an error: each time
+// another store must have ended in that moment.
+const maxTries = 100
 
 func (i *instance) close() error {
 	i.mu.Lock()
@@ -183,7 +193,7 @@ func (s *Store) Acquire(ctx context.Context, session string, req journal.LeaseRe
 	if err != nil {
 		return journal.Lease{}, err
 	}
-	free, blocked, err := s.clear(ctx, old, me)
+	free, blocked, err := s.clear(ctx, old, me, req.Observed != nil)
 	if err != nil {
 		return journal.Lease{}, err
 	}
@@ -228,14 +238,15 @@ func (s *Store) currentLease(ctx context.Context, session string) (leaseRow, err
 
 // clear finds out whether the last owner is dead, and waits for an operation of
 // a living one: nothing is taken over while one runs.
-func (s *Store) clear(ctx context.Context, old leaseRow, me string) (free func(), dead bool, err error) {
+func (s *Store) clear(ctx context.Context, old leaseRow, me string, observed bool) (free func(), dead bool, err error) {
 	if !old.found || old.instance == "" {
 		return func() {}, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
+	ended := observed || old.Ended(s.clock())
 	if old.instance == me {
-		if !old.Ended(s.clock()) {
+		if !ended {
 			return func() {}, false, nil
 		}
 		if err := s.alive.idle(ctx); err != nil {
@@ -246,15 +257,22 @@ func (s *Store) clear(ctx context.Context, old leaseRow, me string) (free func()
 	if dead, free := s.dead(old.instance); dead {
 		return free, true, nil
 	}
-	if !validInstance(old.instance) || !old.Ended(s.clock()) {
+	if !validInstance(old.instance) || !ended {
 		return func() {}, false, nil
 	}
-	op := filepath.Join(s.owners(), old.instance+".op")
-	l, err := lockfile.Acquire(ctx, op)
+	l, err := lockfile.Acquire(ctx, filepath.Join(s.owners(), old.instance+".op"))
+	if errors.Is(err, fs.ErrNotExist) { // it ended in this moment
+		return func() {}, false, nil
+	}
 	if err != nil {
 		return nil, false, stillRuns(err)
 	}
-	return func() { _ = l.Release() }, false, nil // nobody can do anything about it
+	return func() {
+		_ = l.Release() // nobody can do anything about it
+		if _, err := os.Stat(filepath.Join(s.owners(), old.instance)); errors.Is(err, fs.ErrNotExist) {
+			forget(s.owners(), old.instance)
+		}
+	}, false, nil
 }
 
 func stillRuns(err error) error {

@@ -2,8 +2,10 @@ package sqlite_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,5 +81,33 @@ func TestTwoStores(t *testing.T) {
 	next, err := a.Acquire(t.Context(), "s", journal.LeaseRequest{OwnerID: "a", LeaseID: "k", TTL: time.Minute})
 	if err != nil || next.Token != l.Token+1 {
 		t.Errorf("%+v %v", next, err)
+	}
+}
+
+// Stores come and go at once, each with a lease: the folder of their lock files
+// appears and vanishes under them, and nobody minds.
+func TestOwnersComeAndGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			for k := range 5 {
+				s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := s.Acquire(t.Context(), fmt.Sprint(i, k), journal.LeaseRequest{OwnerID: "o", LeaseID: "l", TTL: time.Minute}); err != nil {
+					t.Error(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := os.Stat(path + "-owners"); !os.IsNotExist(err) {
+		t.Errorf("the folder is left: %v", err)
 	}
 }
