@@ -295,7 +295,7 @@ func TestHandoff(t *testing.T) {
 	commit(t, j2, cmd("3", Scheduled("b", abi.SideEffectPure)), journal.Committed)
 }
 
-// DUR-12 in a host's session: the lease of a store is lost while a tool runs. The
+// CLN-07 LIF-15 DUR-12 in a host's session: the lease of a store is lost while a tool runs. The
 // tool is cancelled for that reason, nothing ends in the journal, the session
 // refuses all work, and the new owner finds the call open.
 func TestLostInASession(t *testing.T) {

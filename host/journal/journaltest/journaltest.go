@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open) {
 		{"sessions", sessions},
 		{"copies", copies},
 		{"changed", changed},
+		{"subscription", subscription},
 		{"concurrency", concurrency},
 		{"closed", closed},
 		{"cancelled", cancelled},
@@ -377,6 +378,28 @@ func changed(t *testing.T, open Open) {
 	case <-s.Changed("s"):
 		t.Error("it changed again")
 	default:
+	}
+}
+
+// DUR-17: what is there is told, then once that it is all, then what comes.
+func subscription(t *testing.T, open Open) {
+	s := open(t, time.Now)
+	must(t, s, "s", Created(), Scheduled("a", abi.SideEffectPure))
+	var got []string
+	for i, err := range journal.Subscribe(t.Context(), s, "s", journal.SubscribeOptions{Page: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %d", i.Kind, i.Cursor.Sequence))
+		if len(got) == 3 {
+			must(t, s, "s", Scheduled("b", abi.SideEffectPure))
+		}
+		if len(got) == 4 {
+			break
+		}
+	}
+	if want := "[replay 1 replay 2 caught_up 2 live 3]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
 	}
 }
 
