@@ -126,21 +126,25 @@ func (b *bash) ValidateInput(_ context.Context, call *tool.Call) error {
 	if err != nil {
 		return err
 	}
-	return b.check(in, call)
+	snap := call.Snapshot()
+	_, err = b.check(in, &snap)
+	return err
 }
 
-func (b *bash) check(in bashIn, call *tool.Call) error {
-	if strings.ContainsRune(in.Command, 0) {
-		return invalid("/command", "it has a NUL byte, which no command can have")
+// check refuses what cannot run and gives the folder to run in.
+func (b *bash) check(in bashIn, snap *tool.Snapshot) (dir string, err error) {
+	switch {
+	case in.Command == "":
+		return "", invalid("/command", "it is empty")
+	case strings.ContainsRune(in.Command, 0):
+		return "", invalid("/command", "it has a NUL byte, which no command can have")
 	}
 	for _, k := range slices.Sorted(maps.Keys(in.Env)) {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(in.Env[k], 0) {
-			return invalid("/env", fmt.Sprintf("%q and its value cannot be a variable: no empty name, no = in the name, no NUL byte", k))
+			return "", invalid("/env", fmt.Sprintf("%q and its value cannot be a variable: no empty name, no = in the name, no NUL byte", k))
 		}
 	}
-	snap := call.Snapshot()
-	_, err := workingDir(in.Cwd, &snap)
-	return err
+	return workingDir(in.Cwd, snap)
 }
 
 // PermissionSignature is the command, with the variables of the call behind it: an
@@ -191,14 +195,8 @@ func (b *bash) Execute(ctx context.Context, call *tool.Call) (*abi.Result, error
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if strings.TrimSpace(in.Command) == "" && in.Command == "" {
-		return nil, invalid("/command", "it is empty")
-	}
-	if err := b.check(in, call); err != nil {
-		return nil, err
-	}
 	snap := call.Snapshot()
-	dir, err := workingDir(in.Cwd, &snap)
+	dir, err := b.check(in, &snap)
 	if err != nil {
 		return nil, err
 	}

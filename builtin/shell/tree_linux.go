@@ -25,7 +25,8 @@ import (
 // only and is set, right after its start, to a number so large that nothing reaches
 // it. Whoever has one of them belongs to the tree. To leave it, a process must make
 // a session of its own, clear its environment, unblock all signals and set that
-// limit anew. Nothing does so by accident.
+// limit anew. Nothing does so by accident. Where there is no /proc, only the group is
+// known.
 type tree struct {
 	root  int
 	env   []byte // the variable as it stands in an environment
