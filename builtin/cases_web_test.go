@@ -7,7 +7,22 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/bladehost/bladehost/builtin"
+	"github.com/bladehost/bladehost/builtin/web"
+	"github.com/bladehost/bladehost/host/tool"
 )
+
+// everyTool are the tools with everything that a host's owner can configure:
+// WebSearch is there once there is a search engine.
+func everyTool(t testing.TB) []tool.Tool {
+	t.Helper()
+	p, err := web.SearXNG(web.Engine{URL: "https://searx.example.com/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return builtin.Tools(builtin.Options{Web: web.Options{Search: []web.Provider{p}}})
+}
 
 // webServer is the server that the WebFetch cases were recorded against, as far as
 // their answers tell.
