@@ -3,8 +3,11 @@ package web
 import (
 	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -177,6 +180,23 @@ func TestFetchErrors(t *testing.T) {
 	}
 	if r := get(t, fetcher(t, Options{BlockedHosts: []string{"a b"}}), input("https://example.com/")); r.Error == nil || r.Error.Code != abi.CodeOptions {
 		t.Errorf("%+v", r.Error)
+	}
+}
+
+// Failures of the network are told apart by what is in their chain.
+func TestNetworkCodes(t *testing.T) {
+	s := newShared(Options{})
+	for want, cause := range map[abi.Code]error{
+		codeDNS: &net.DNSError{Name: "x"}, codeConnect: &net.OpError{Op: "dial", Err: errors.New("timed out")}, codeBroken: &net.OpError{Op: "read", Err: io.ErrUnexpectedEOF}, codeTLS: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+	} {
+		err := s.explain(abi.NewError(abi.CodeNetFailed, "x").Because(fmt.Errorf("outer: %w", cause)), "https://example.com/", 0)
+		if abi.CodeOf(err) != want || abi.AsError(err).Type != abi.TypeNetwork {
+			t.Errorf("%T: %v, want %s", cause, err, want)
+		}
+	}
+	stop := errors.New("stop")
+	if err := s.explain(stop, "x", 0); !errors.Is(err, stop) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -437,7 +437,7 @@ func (c *Client) failure(outer, ctx context.Context, err error, limit time.Durat
 	case errors.Is(context.Cause(ctx), errTime):
 		return abi.NewError(abi.CodeNetFailed, "there was no whole answer within %v", limit)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return abi.NewError(abi.CodeNetFailed, "the server did not answer in time")
+		return abi.NewError(abi.CodeNetFailed, "the server did not answer in time").Because(err)
 	case strings.Contains(err.Error(), "server response headers exceeded"):
 		return abi.NewError(abi.CodeNetLimit, "the header of the answer is over %d bytes", c.lim.MaxHeader)
 	}
