@@ -72,7 +72,8 @@ type SessionOptions struct {
 	SourcePolicy    SourcePolicy
 	// Services are what tools may declare, by name.
 	Services map[string]tool.Service
-	// Runtime serves tools with requiresRuntime; nil is one without a lease.
+	// Runtime serves tools with requiresRuntime; nil is one without a lease. A
+	// LeaseWatcher also ends the session's work when its lease is lost.
 	Runtime tool.Runtime
 
 	Mode  policy.Mode

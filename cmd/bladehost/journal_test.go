@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,9 @@ func TestJournalDemo(t *testing.T) {
 	if err := os.Symlink(bin, named); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(bash, "-u", "-c", string(script[1]))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it waits for a file
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bash, "-u", "-c", string(script[1]))
 	cmd.Dir = t.TempDir()
 	env := ownPlaces(t)
 	env["PATH"] = filepath.Dir(named) + string(filepath.ListSeparator) + os.Getenv("PATH")
