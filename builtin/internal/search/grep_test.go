@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -203,6 +204,72 @@ func TestGrepSameWithRipgrep(t *testing.T) {
 				t.Errorf("%+v: %d files natively, %d with ripgrep", q, len(plain.Files), len(helped.Files))
 			}
 		}
+	}
+}
+
+// piece is a random piece of a pattern, mostly of letters that the random files have.
+func (r random) piece(depth int) string {
+	if depth == 0 || r.IntN(3) == 0 {
+		return r.pick("a", "b", "ab", "k", "s", "é", ".", `\w`, `\W`, `\d`, `\s`, `\S`, `\b`, `\B`, "^", "$", "[ab]", "[^ab]", "[^a]", `[\W]`, "[[:alpha:]]", `\pL`, `\x{212a}`, `\.`, `\x00`, "-", `\A`, `\z`, "[K-k]", "()", `[^\x00-\x7f]`, `\t`)
+	}
+	x, y := r.piece(depth-1), r.piece(depth-1)
+	switch r.IntN(7) {
+	case 0:
+		return "(" + x + "|" + y + ")"
+	case 1:
+		return "(?:" + x + ")" + r.pick("*", "+", "?", "*?", "{2}", "{1,3}", "{2,}?")
+	case 2:
+		return "(?i:" + x + ")" + y
+	case 3:
+		return "(?s:" + x + ")" + y
+	}
+	return x + y
+}
+
+// ripgrep leaves out no file that matches: random patterns, over random bytes, in every mode.
+func TestGrepRipgrepLeavesNothingOut(t *testing.T) {
+	rg := LookRipgrep("")
+	if rg == "" {
+		t.Fatal("ripgrep is needed (Debian: apt-get install ripgrep)")
+	}
+	r := random{rand.New(rand.NewPCG(11, 12))}
+	root := t.TempDir()
+	files := map[string]string{}
+	for i := range 60 {
+		var b strings.Builder
+		for range r.IntN(12) {
+			b.WriteString(r.pick("a", "b", "ab", "A", "B", "K", "k", "\u212a", "s", "ſ", "é", "É", "\xff", "\x80\x80", "\xc3", " ", "\t", "\n", "\r\n", "1", "-", "\ufffd", "\xed\xa0\x80"))
+		}
+		files[fmt.Sprintf("f%d", i)] = b.String()
+	}
+	write(t, root, files)
+	rounds := 250
+	if raced {
+		rounds = 20
+	}
+	asked := 0
+	for range rounds {
+		q := GrepQuery{Start: target(t, root, ""), Pattern: r.piece(3), Mode: ModeContent, Fold: r.IntN(3) == 0, Multiline: r.IntN(3) == 0}
+		plain, err := Grep(t.Context(), q)
+		if err != nil {
+			continue // a repetition of what cannot be repeated, say
+		}
+		q.Ripgrep = rg
+		helped := grepAll(t, q)
+		if helped.Strategy == "ripgrep" {
+			asked++
+		}
+		if !reflect.DeepEqual(plain.Files, helped.Files) {
+			lost := slices.DeleteFunc(plain.Files, func(f FileHits) bool {
+				return slices.ContainsFunc(helped.Files, func(h FileHits) bool { return h.Path == f.Path })
+			})
+			for _, f := range lost {
+				t.Errorf("%q (fold %v, multiline %v) is in %q", q.Pattern, q.Fold, q.Multiline, files[filepath.Base(f.Path)])
+			}
+		}
+	}
+	if asked < rounds/2 {
+		t.Errorf("ripgrep was asked %d times of %d", asked, rounds)
 	}
 }
 
@@ -437,6 +504,10 @@ func FuzzGrepPattern(f *testing.F) {
 		f.Add(p, "one needle\ntwo\r\nNeedle 12.5\n\nlast")
 	}
 	f.Fuzz(func(t *testing.T, pattern, text string) {
+		std, stdErr := regexp.Compile("(?m)" + pattern)
+		if _, err := compile(pattern, false, true); err != nil && stdErr == nil && len(pattern) < 100 && !strings.Contains(pattern, "{") {
+			t.Errorf("%q is refused: %v", pattern, err)
+		}
 		re, err := compile(pattern, false, false)
 		if err != nil || len(text) > 10_000 || len(pattern) > 200 || re.whole {
 			return
@@ -454,8 +525,13 @@ func FuzzGrepPattern(f *testing.F) {
 			if i == len(lines)-1 && l == "" {
 				break
 			}
-			if re.re.MatchString(strings.TrimSuffix(l, "\n")) {
+			l = strings.TrimSuffix(l, "\n")
+			match := re.re.MatchString(l)
+			if match {
 				want = append(want, i+1)
+			}
+			if ascii := strings.ContainsFunc(pattern+l, func(r rune) bool { return r >= 0x80 || r == '\r' }); !ascii && stdErr == nil && std.MatchString(l) != match {
+				t.Errorf("%q in %q: %v, other than the standard library", pattern, l, match)
 			}
 		}
 		if !slices.Equal(got, want) {

@@ -63,7 +63,7 @@ func compile(pattern string, fold, multiline bool) (*regex, error) {
 		return nil, bad(err)
 	}
 	var b strings.Builder
-	if rust(&b, tree) {
+	if !mayBeEmpty(tree) && rust(&b, tree) { // ripgrep sees no empty match at the end of a file
 		x.rust = b.String()
 	}
 	return x, nil
@@ -184,9 +184,9 @@ func rust(b *strings.Builder, t *syntax.Regexp) bool {
 	case syntax.OpCharClass:
 		return rustClass(b, t.Rune)
 	case syntax.OpAnyCharNotNL:
-		b.WriteString(`(?:[^\n]|(?-u:[\x80-\xff]))`)
+		b.WriteString(`(?:[^\n]|` + surrogate + `|(?-u:[\x80-\xff]))`)
 	case syntax.OpAnyChar:
-		b.WriteString(`(?:(?s:.)|(?-u:[\x80-\xff]))`)
+		b.WriteString(`(?:(?s:.)|` + surrogate + `|(?-u:[\x80-\xff]))`)
 	case syntax.OpBeginLine:
 		b.WriteString("(?m:^)")
 	case syntax.OpEndLine:
@@ -260,7 +260,7 @@ func rustRune(b *strings.Builder, r rune, fold bool) {
 func rustClass(b *strings.Builder, pairs []rune) bool {
 	const low, high = 0xd800, 0xdfff
 	var set strings.Builder
-	broken := false
+	broken, half := false, false
 	put := func(lo, hi rune) {
 		if lo <= hi {
 			fmt.Fprintf(&set, `\x{%x}-\x{%x}`, lo, hi)
@@ -269,21 +269,45 @@ func rustClass(b *strings.Builder, pairs []rune) bool {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		lo, hi := pairs[i], pairs[i+1]
 		broken = broken || (lo <= utf8.RuneError && utf8.RuneError <= hi)
+		half = half || (lo <= high && low <= hi)
 		put(lo, min(hi, low-1))
 		put(max(lo, high+1), hi)
 	}
 	if set.Len() == 0 {
 		return false
 	}
-	if broken {
-		b.WriteString("(?:[" + set.String() + `]|(?-u:[\x80-\xff]))`)
-	} else {
-		b.WriteString("[" + set.String() + "]")
+	b.WriteString("(?:[" + set.String() + "]")
+	if half {
+		b.WriteString("|" + surrogate)
 	}
+	if broken {
+		b.WriteString(`|(?-u:[\x80-\xff])`)
+	}
+	b.WriteByte(')')
 	return true
 }
+
+// surrogate is half of a pair in the form of UTF-8, which RE2 takes for one character.
+const surrogate = `(?-u:\xed[\xa0-\xbf][\x80-\xbf])`
 
 // anchored reports whether a pattern looks for the start or the end of the text.
 func anchored(t *syntax.Regexp) bool {
 	return t.Op == syntax.OpBeginText || t.Op == syntax.OpEndText || slices.ContainsFunc(t.Sub, anchored)
+}
+
+// mayBeEmpty reports whether a match can have no letters.
+func mayBeEmpty(t *syntax.Regexp) bool {
+	switch t.Op {
+	case syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpNoMatch:
+		return false
+	case syntax.OpCapture, syntax.OpPlus:
+		return mayBeEmpty(t.Sub[0])
+	case syntax.OpRepeat:
+		return t.Min == 0 || mayBeEmpty(t.Sub[0])
+	case syntax.OpConcat:
+		return !slices.ContainsFunc(t.Sub, func(s *syntax.Regexp) bool { return !mayBeEmpty(s) })
+	case syntax.OpAlternate:
+		return slices.ContainsFunc(t.Sub, mayBeEmpty)
+	}
+	return true
 }
