@@ -64,7 +64,7 @@ func (c *core) grep() tool.Tool {
 			Description: abi.Description{
 				Short: "Looks for a regular expression in files.",
 				UsageNotes: []string{
-					"The grammar is RE2's: classes, groups, alternatives, repetition, \\b, (?i), but no look-around and no back-references. \\w, \\d and \\b know ASCII only. $ also matches before CR LF.",
+					"The grammar is RE2's: classes, groups, alternatives, repetition, \\b, (?i), but no look-around and no back-references, and repeat counts of at most 1000. \\w, \\d and \\b know ASCII only. $ also matches before CR LF.",
 					"Unless multiline is set, a match is within one line, and a pattern with a line end in it is refused.",
 					"output_mode says what is returned: the paths of files with a match, the lines with a match (with context where -A, -B or -C ask for it), or how many lines match in each file. The order is that of the paths.",
 					"Not searched are what .gitignore files leave out, node_modules, .git, dist, build and the like, logs, lock files and temporary files, names that start with a dot, links, and binary files; a glob that names a file brings it back.",

@@ -62,7 +62,7 @@ func (c *core) read() tool.Tool {
 				UsageNotes: []string{
 					note,
 					"Without limit the first 2000 lines are read. Lines of more than 2000 characters are cut. What was left out is said at the end.",
-					"UTF-8, UTF-16 with a byte order mark and Latin-1 are understood. Images come as an image, PDFs as their text, notebooks as their cells with ids and outputs.",
+					"UTF-8, UTF-16 with a byte order mark and Latin-1 are understood. Images come as an image, PDFs as their text where the host can read it, notebooks as their cells with ids and outputs.",
 					"A file must be read before Edit, Write or NotebookEdit may change it.",
 				},
 				Examples: []abi.Example{{Description: "Ten lines from line 101 on", Params: json.RawMessage(`{"file_path":"/work/main.go","offset":100,"limit":10}`)}},
