@@ -80,7 +80,7 @@ func (a *app) keep(ctx context.Context, path string, opt *host.SessionOptions) (
 		return nil, errors.Join(err, k.close())
 	}
 	if n := len(k.j.Attempts()); n > 0 {
-		a.note("note: %d tool calls of an earlier run of session %s are open; see bladehost journal recover %s%s", n, opt.ID, opt.ID, a.journalFlag(path))
+		a.note("note: calls of an earlier run of the session are open (%d); see bladehost journal recover %s%s", n, quoted(opt.ID), a.journalFlag(path))
 	}
 	opt.Lifecycle, opt.Runtime = k.j.Recorder(journal.RecorderOptions{}), k.guard
 	return k, nil
@@ -91,7 +91,18 @@ func (a *app) journalFlag(path string) string {
 	if p, err := a.places(); err == nil && p.journalFile() == path {
 		return ""
 	}
-	return " --journal " + path
+	return " --journal " + quoted(path)
+}
+
+// quoted is a word as a shell takes it.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@+=,", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // own takes the lease of a session and opens its journal.

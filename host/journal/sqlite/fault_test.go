@@ -231,3 +231,36 @@ func TestMakingAtOnce(t *testing.T) {
 		t.Errorf("%+v %v", r, err)
 	}
 }
+
+// DUR-04: nothing is acknowledged before it is synced: while the system does not
+// sync, every append fails; one sync is enough for those that came together.
+func TestNoAcknowledgementWithoutSync(t *testing.T) {
+	vfs, err := faulty.New("faulty-" + t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "j.db"), sqlite.Options{VFS: vfs.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	must(t, s, "s", Created())
+	vfs.Fail(faulty.Sync, 1, true)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			_, err := s.Append(t.Context(), fmt.Sprint(i), []journal.Draft{Created()}, journal.AppendOptions{})
+			if c := abi.CodeOf(err); c != abi.CodeUnknownOutcome && c != abi.CodeJournalWrite {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if vfs.Mend() == 0 {
+		t.Error("nothing was synced")
+	}
+	must(t, s, "s", Scheduled("a", abi.SideEffectPure))
+	if n := len(All(t, s, "s")); n != 2 {
+		t.Errorf("%d events", n)
+	}
+}
