@@ -132,6 +132,9 @@ func child(dir string) int {
 	if err != nil {
 		return fail(err)
 	}
+	if o.Point == pausePoint {
+		return paused(store)
+	}
 	h, err := host.New(host.Options{Tools: tools(k)})
 	if err != nil {
 		return fail(err)
@@ -148,6 +151,34 @@ func child(dir string) int {
 	if err := errors.Join(h.Close(context.Background()), store.Close()); err != nil {
 		return fail(err)
 	}
+	return 0
+}
+
+// pausePoint is the point of a child that is paused, not killed.
+const pausePoint = "pause"
+
+// paused owns a session with a short lease, and tells how it fares after a pause.
+func paused(store journal.Store) int {
+	ctx := context.Background()
+	g, err := journal.Acquire(ctx, store, "s", journal.GuardOptions{TTL: 3 * time.Second})
+	if err != nil {
+		return fail(err)
+	}
+	j, err := journal.Open(ctx, store, journal.Options{SessionID: "s", Guard: g})
+	if err == nil {
+		err = j.Create(ctx, "create", "")
+	}
+	if err != nil {
+		return fail(err)
+	}
+	fmt.Println("owner", g.Lease().Token)
+	if _, err := os.Stdin.Read(make([]byte, 10)); err != nil { // until the parent says so
+		return fail(err)
+	}
+	fence, _ := g.Fence()
+	_, direct := store.Append(ctx, "s", []journal.Draft{{Type: journal.SessionClosed, Data: json.RawMessage(`{"reason":"user"}`)}}, journal.AppendOptions{Fence: &fence})
+	<-g.Lost()
+	fmt.Println("lost", abi.CodeOf(g.Err()), abi.CodeOf(direct), abi.CodeOf(j.End(ctx, "user")))
 	return 0
 }
 
