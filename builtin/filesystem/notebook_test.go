@@ -165,13 +165,13 @@ func FuzzNotebook(f *testing.F) {
 			before = append(before, src[c.start:c.end])
 		}
 		_ = n.text() // does not panic
-		i := int(at)
+		i, touched := int(at), int(at)
 		var out []byte
 		switch {
 		case mode%3 == 0 && i < len(n.cells):
 			out = n.replace(i, text, []string{"", "code", "markdown"}[at%3])
 		case mode%3 == 1 && i < len(n.cells):
-			out = n.remove(i)
+			out, touched = n.remove(i), -1
 			before = append(before[:i:i], before[i+1:]...)
 		case i <= len(n.cells):
 			out, _ = n.insert(i-1, text, []string{"code", "markdown"}[at%2])
@@ -187,7 +187,7 @@ func FuzzNotebook(f *testing.F) {
 			t.Fatalf("%q became %q: %d cells, not %d", src, out, len(m.cells), len(before))
 		}
 		for k, c := range m.cells {
-			changed := (mode%3 == 0 || mode%3 == 2) && k == i
+			changed := k == touched
 			if !changed && !bytes.Equal(out[c.start:c.end], before[k]) {
 				t.Errorf("cell %d of %q is %q, not %q", k, src, out[c.start:c.end], before[k])
 			}
