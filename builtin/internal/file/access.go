@@ -43,7 +43,7 @@ func Open(s tool.Snapshot, deny []string) (*Access, error) {
 		views = append(views, g.View(fs.Limits{MaxOpen: -1, MaxFileSize: -1, MaxWritten: -1, MaxEntries: -1}))
 	}
 	if len(views) == 0 {
-		return nil, Error(abi.TypePermission, CodeNoFilesystem, "none of the workspace folders (%s) can be opened; check that they exist.", strings.Join(s.Roots, ", ")).Because(last)
+		return nil, Error(abi.TypePermission, CodeNoFilesystem, "none of the workspace folders (%s) can be used: %v.", strings.Join(s.Roots, ", "), orDenied(last)).Because(last)
 	}
 	var err error
 	if a.set, err = fs.NewSet(true, views...); err != nil {
@@ -51,6 +51,14 @@ func Open(s tool.Snapshot, deny []string) (*Access, error) {
 		return nil, Failed("open", strings.Join(s.Roots, ", "), err)
 	}
 	return a, nil
+}
+
+// orDenied is why a folder could not be opened; nil means that it is one of the host's own.
+func orDenied(err error) string {
+	if err == nil {
+		return "they belong to the host itself"
+	}
+	return err.Error()
 }
 
 // denied are the denied folders inside root, relative and slash separated; a single

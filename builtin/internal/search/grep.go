@@ -288,7 +288,13 @@ func unknownType(name string) error {
 			near = append(near, t)
 		}
 	}
-	slices.Sort(near)
+	shared := func(t string) (n int) { // letters at the start
+		for n < len(t) && n < len(name) && t[n] == name[n] {
+			n++
+		}
+		return n
+	}
+	slices.SortFunc(near, func(a, b string) int { return cmp.Or(shared(b)-shared(a), cmp.Compare(a, b)) })
 	short, _ := file.Cut(name, 60)
 	hint := ""
 	if len(near) > 0 {
