@@ -14,9 +14,9 @@ import (
 // Append implements journal.Store.
 func (s *Store) Append(ctx context.Context, session string, drafts []journal.Draft, opt journal.AppendOptions) ([]journal.Event, error) {
 	var events []journal.Event
-	err := s.submit(ctx, session, func(w *writer) error {
+	err := s.submit(ctx, session, func(w *writer, r *request) error {
 		var err error
-		events, err = w.append(session, drafts, opt)
+		events, r.mark, err = w.append(session, drafts, opt)
 		return err
 	})
 	if err != nil {
@@ -25,43 +25,43 @@ func (s *Store) Append(ctx context.Context, session string, drafts []journal.Dra
 	return events, nil
 }
 
-func (w *writer) append(session string, drafts []journal.Draft, opt journal.AppendOptions) ([]journal.Event, error) {
+func (w *writer) append(session string, drafts []journal.Draft, opt journal.AppendOptions) ([]journal.Event, mark, error) {
 	row, err := w.session(session)
 	if err != nil {
-		return nil, err
+		return nil, mark{}, err
 	}
 	lease, err := w.lease(row.sid)
 	if err != nil {
-		return nil, err
+		return nil, mark{}, err
 	}
 	now := w.s.clock()
 	if err := journal.NeedsFence(session, lease.known(), opt.Fence, now); err != nil {
-		return nil, err
+		return nil, mark{}, err
 	}
 	events, keys, err := journal.Prepare(session, drafts, row.head, now)
 	if err != nil {
-		return nil, err
+		return nil, mark{}, err
 	}
 	if err := journal.Expected(session, opt.ExpectedLast, row.head); err != nil {
-		return nil, err
+		return nil, mark{}, err
 	}
 	if row.head+int64(len(events)) > maxSeq {
-		return nil, abi.NewError(abi.CodeJournalWrite, "session %s has %d events; a session cannot have more than %d", session, row.head, int64(maxSeq))
+		return nil, mark{}, abi.NewError(abi.CodeJournalWrite, "session %s has %d events; a session cannot have more than %d", session, row.head, int64(maxSeq))
 	}
 	if err := w.provide(&row); err != nil {
-		return nil, err
+		return nil, mark{}, err
 	}
 	if id := events[0].CommandID; id != "" {
 		if err := unique(w.addCommand, func() error { return journal.CommandKnown(id) }, row.sid, id, events[0].Sequence, len(events)); err != nil {
-			return nil, err
+			return nil, mark{}, err
 		}
 	}
 	for i, e := range events {
 		if err := w.add(&row, e, keys[i]); err != nil {
-			return nil, err
+			return nil, mark{}, err
 		}
 	}
-	return events, w.keep(row)
+	return events, mark{row.sid, row.head, row.link}, w.keep(row)
 }
 
 // unique runs an insert whose value may be there already.

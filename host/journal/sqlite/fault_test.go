@@ -264,3 +264,43 @@ func TestNoAcknowledgementWithoutSync(t *testing.T) {
 		t.Errorf("%d events", n)
 	}
 }
+
+// A sync that fails once leaves nothing unknown: the file is opened anew, and what
+// is in it then was synced. The journal goes on, and says the truth.
+func TestOneSyncFails(t *testing.T) {
+	vfs, err := faulty.New("faulty-" + t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "j.db"), sqlite.Options{VFS: vfs.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	j, err := journal.Open(t.Context(), s, journal.Options{SessionID: "s"})
+	if err == nil {
+		err = j.Create(t.Context(), "create", "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 1
+	for i := range 5 {
+		vfs.Fail(faulty.Sync, 1, false)
+		id := fmt.Sprint(i)
+		_, err := j.Commit(t.Context(), journal.Command{ID: id, Events: []journal.Draft{Scheduled(id, abi.SideEffectPure)}}, journal.CommitOptions{})
+		if vfs.Mend() != 1 {
+			t.Fatal("nothing failed")
+		}
+		switch abi.CodeOf(err) {
+		case "":
+			want++
+		case abi.CodeJournalWrite:
+		default:
+			t.Fatalf("%v", err)
+		}
+		if n := len(All(t, s, "s")); n != want || err != nil && abi.CodeOf(err) == "" {
+			t.Fatalf("%d events, want %d (%v)", n, want, err)
+		}
+	}
+}

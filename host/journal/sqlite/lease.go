@@ -199,7 +199,7 @@ func (s *Store) Acquire(ctx context.Context, session string, req journal.LeaseRe
 	}
 	defer free()
 	var next journal.Lease
-	err = s.submit(ctx, session, func(w *writer) error {
+	err = s.submit(ctx, session, func(w *writer, _ *request) error {
 		row, err := w.session(session)
 		if err != nil {
 			return err
@@ -294,7 +294,7 @@ func (w *writer) setLease(sid int64, l journal.Lease, instance string) error {
 // change rewrites the lease of a session, if the fence is right.
 func (s *Store) change(ctx context.Context, session string, f tool.Fence, do func(l *journal.Lease, now time.Time) (instance string)) (journal.Lease, error) {
 	var out journal.Lease
-	err := s.submit(ctx, session, func(w *writer) error {
+	err := s.submit(ctx, session, func(w *writer, _ *request) error {
 		row, err := w.session(session)
 		if err != nil {
 			return err

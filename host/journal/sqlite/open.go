@@ -220,6 +220,18 @@ func checkpoint(ctx context.Context, q querier, mode string) error {
 	return q.QueryRowContext(ctx, "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &log, &moved)
 }
 
+// moved moves all of the log to the file, or fails.
+func moved(ctx context.Context, q querier) error {
+	var busy, log, done int64
+	if err := q.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &done); err != nil {
+		return err
+	}
+	if busy != 0 {
+		return errors.New("another process reads it")
+	}
+	return nil
+}
+
 // connect opens the file and checks it.
 func (s *Store) connect(ctx context.Context) (*writer, *sql.DB, error) {
 	db, err := sqlite.Open(s.path, sqlite.Options{Busy: s.opt.Busy, VFS: s.opt.VFS})

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -22,12 +23,20 @@ const (
 // request is one thing to write. do runs in the writer's transaction and may run
 // again in a later one if that was rolled back as a whole.
 type request struct {
-	do   func(w *writer) error
+	do   func(w *writer, r *request) error
 	done chan error
 	// taken says that the writer has it; before that it can be taken back.
 	state   atomic.Int32
 	session string
 	err     error
+	// mark is the last event that it wrote, if it wrote any.
+	mark mark
+}
+
+// mark is an event by which its transaction is found.
+type mark struct {
+	sid, seq int64
+	link     []byte
 }
 
 const (
@@ -130,7 +139,7 @@ func (w *writer) prepare(ctx context.Context) error {
 
 // submit queues a request and waits for its outcome. A request that was not
 // begun when ctx ends is taken back, so its outcome is known.
-func (s *Store) submit(ctx context.Context, session string, do func(w *writer) error) error {
+func (s *Store) submit(ctx context.Context, session string, do func(w *writer, r *request) error) error {
 	if err := journal.ValidSessionID(session); err != nil {
 		return err
 	}
@@ -222,6 +231,9 @@ func (w *writer) batch(list []*request) {
 	if err == nil {
 		err = w.transact(list)
 	}
+	if abi.CodeOf(err) == abi.CodeUnknownOutcome {
+		err = w.settle(list, err)
+	}
 	for _, r := range list {
 		if err != nil {
 			r.err = err
@@ -306,7 +318,7 @@ func (w *writer) one(r *request, alone bool) error {
 		}
 	}()
 	if alone {
-		if r.err = r.do(w); r.err != nil && fatal(r.err) {
+		if r.err = r.do(w, r); r.err != nil && fatal(r.err) {
 			return r.err
 		}
 		return nil
@@ -314,7 +326,7 @@ func (w *writer) one(r *request, alone bool) error {
 	if err := exec(w.save); err != nil {
 		return err
 	}
-	if r.err = r.do(w); r.err != nil {
+	if r.err = r.do(w, r); r.err != nil {
 		if fatal(r.err) {
 			return r.err
 		}
@@ -361,6 +373,30 @@ func (w *writer) failed(err error, unknown bool) error {
 	return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: %v", w.s.path, err).Because(err)
 }
 
+// settle finds out whether a transaction whose commit failed is in the file after
+// all: the file is opened anew and its log moved and synced, so what is there then
+// stays. A transaction is there as a whole or not at all, so one event of it tells.
+func (w *writer) settle(list []*request, cause error) error {
+	var m mark
+	for _, r := range list {
+		if r.err == nil && r.mark.sid != 0 {
+			m = r.mark
+		}
+	}
+	if m.sid == 0 || w.heal() != nil {
+		return cause
+	}
+	var link []byte
+	err := w.conn.QueryRowContext(context.Background(), "SELECT link FROM events WHERE id = ?", key(m.sid, m.seq)).Scan(&link)
+	switch {
+	case err == nil && bytes.Equal(link, m.link):
+		return nil
+	case err == nil || errors.Is(err, sql.ErrNoRows):
+		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: %v", w.s.path, cause).Because(cause)
+	}
+	return cause
+}
+
 // heal opens the file anew after a failure: what the system may have dropped is
 // read from the disk, the log is moved to the file and synced, and everything is
 // checked. Only then is written again.
@@ -378,7 +414,7 @@ func (w *writer) heal() error {
 		// Reads fail as well until it can be opened: r is closed.
 		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: after a failure (%v) it cannot be opened again: %v", s.path, w.broken, err).Because(err)
 	}
-	if err := checkpoint(ctx, next.conn, "TRUNCATE"); err != nil {
+	if err := moved(ctx, next.conn); err != nil {
 		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: after a failure (%v) its log cannot be moved to the file: %v", s.path, w.broken, errors.Join(err, r.Close(), next.close())).Because(err)
 	}
 	*w = *next
