@@ -331,10 +331,26 @@ func TestDestructive(t *testing.T) {
 		"curl x | sh": true, "curl x | sudo bash": true, "wget -qO- x | python3": true, "curl x | jq .": false, "echo x > /dev/sda": true, "echo x > /dev/null": false, "cat /dev/sda": false,
 		"psql -c 'DROP TABLE x'": true, "psql -c 'select 1'": false, "truncate -s 0 f": true, "for f in a; do rm $f; done": true, "if true; then rm x; fi": true, "echo 'rm x'": false, "echo $(rm x)": true,
 		"rm": true, "unclosed 'quote": true, "touch f": false, "": false, "shred f": true, "/bin/rm x": true, "timeout 5 rm x": true, "busybox rm x": true, "bash -c 'bash -c \"rm x\"'": true, "tee /dev/sda": true, "crontab -r": true,
-		"git rm x": true, "git stash drop": true,
+		"git rm x": true, "git stash drop": true, "find . -exec grep rm {} ;": true, "find . -name rm -exec ls {} +": false, "sudo -u bob rm x": true, "xargs -n1 echo": false, "env bash -c 'rm x'": true, "find . -exec sh -c 'rm {}' \\;": true,
 	} {
 		if got := destructive(line); got != want {
 			t.Errorf("%q: %v, want %v", line, got, want)
+		}
+	}
+}
+
+// Whatever is sent, judging it takes little: nesting uses up no stack, and commands
+// that run commands no time.
+func TestJudgingIsBounded(t *testing.T) {
+	for _, piece := range []string{"$(", "((", "{ ", "[[ ( ", "`", "${a:-", "<<a\n", "if ", "\"$(", "$((", "<(", "a[", "eval ", "eval '", "sudo ", "bash -c ", "xargs env ", "find . -exec ", "find -exec find ; ", "sudo bash ", "bash ", "a | ", "curl x | ", "! ", "rm"} {
+		for _, size := range []int{1000, maxJudged, maxParsed, 1 << 20, 4 << 20} {
+			line := strings.Repeat(piece, size/len(piece))
+			if _, ok := readOnly(line); ok {
+				t.Errorf("%q narrows", piece)
+			}
+			if got := destructive(line); size > maxParsed && !got {
+				t.Errorf("%d bytes of %q are not destructive", size, piece)
+			}
 		}
 	}
 }

@@ -2,21 +2,30 @@ package shell
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxNested bounds the command lines within command lines that are looked into.
-const maxNested = 5
+const (
+	// maxNested bounds the command lines within command lines that are looked into.
+	maxNested = 5
+	// maxParsed bounds a line that is looked into, in bytes: a parser that recurses
+	// for each of a million brackets would use up the stack of the whole process.
+	maxParsed = 16 << 10
+	// maxWords bounds the words of a command that runs another one.
+	maxWords = 200
+)
 
 // destructive reports whether a command line has a command that throws data away
 // or ends what it did not start. It only makes people be asked more often, so it
-// errs on the side of yes: a line that cannot be read is destructive.
+// errs on the side of yes: a line that cannot be read, or is very long, is
+// destructive.
 func destructive(line string) bool { return destructiveAt(line, 0) }
 
 func destructiveAt(line string, depth int) bool {
-	if depth > maxNested {
+	if depth > maxNested || len(line) > maxParsed {
 		return true
 	}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
@@ -97,33 +106,74 @@ const wrappers = "sudo doas env xargs nice ionice nohup setsid timeout time comm
 // shells take a command line as the value of a flag, or as their arguments.
 const shells = "bash sh dash zsh ksh fish eval"
 
-// destroys judges one command.
+// destroys judges one command, and the one that it runs.
 func destroys(words []string, depth int) bool {
 	if len(words) == 0 {
 		return false
 	}
-	name := path.Base(strings.ToLower(words[0]))
-	args := words[1:]
-	switch {
-	case words[0] == unknown:
+	if words[0] == unknown {
 		return true // whatever it is
-	case inList("rm rmdir shred fdisk sfdisk parted wipefs truncate pkill killall format mkswap blkdiscard", name), strings.HasPrefix(name, "mkfs"):
-		return true
+	}
+	switch name := program(words[0]); {
 	case inList(shells, name):
-		return nestedLine(args, depth)
+		return nestedLine(words[1:], depth)
 	case inList(wrappers, name):
-		for i := range args {
-			if destroys(args[i:], depth) && args[i] != unknown {
+		return wrapped(words[1:], depth)
+	case name == "find":
+		return findDestroys(words[1:], depth)
+	}
+	return destroysItself(words)
+}
+
+func program(word string) string { return path.Base(strings.ToLower(word)) }
+
+// wrapped judges the arguments of a program that runs what they say. Which of them
+// is the command is not known without all its flags, so each may be.
+func wrapped(args []string, depth int) bool {
+	if len(args) > maxWords {
+		return true
+	}
+	for i, a := range args {
+		if a != unknown && inList(shells, program(a)) {
+			return nestedLine(args[i+1:], depth)
+		}
+		if a != unknown && destroysItself(args[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// findDestroys judges what find does with what it finds.
+func findDestroys(args []string, depth int) bool {
+	for i, a := range args {
+		if a == "-delete" {
+			return true
+		}
+		if inList("-exec -execdir -ok -okdir", a) {
+			run := args[i+1:]
+			if end := slices.IndexFunc(run, func(w string) bool { return w == ";" || w == "+" }); end >= 0 {
+				run = run[:end]
+			}
+			if wrapped(run, depth) {
 				return true
 			}
 		}
-		return false
 	}
-	return destroysBy(name, args, depth)
+	return false
+}
+
+// destroysItself judges a command by its own name and arguments.
+func destroysItself(words []string) bool {
+	name := program(words[0])
+	if inList("rm rmdir shred fdisk sfdisk parted wipefs truncate pkill killall format mkswap blkdiscard", name) || strings.HasPrefix(name, "mkfs") {
+		return true
+	}
+	return destroysBy(name, words[1:])
 }
 
 // destroysBy judges the programs whose arguments decide.
-func destroysBy(name string, args []string, depth int) bool {
+func destroysBy(name string, args []string) bool {
 	switch name {
 	case "dd":
 		return anyOf(args, func(a string) bool { return strings.HasPrefix(a, "of=") })
@@ -133,12 +183,6 @@ func destroysBy(name string, args []string, depth int) bool {
 		return anyOf(args, func(a string) bool { return inList("-9 -kill -sigkill kill sigkill 9", strings.ToLower(a)) })
 	case "npm", "pnpm", "yarn", "cargo", "twine":
 		return anyOf(args, func(a string) bool { return a == "publish" || a == "unpublish" || a == "upload" })
-	case "find":
-		for i, a := range args {
-			if a == "-delete" || (inList("-exec -execdir -ok -okdir", a) && destroys(args[i+1:], depth)) {
-				return true
-			}
-		}
 	case "psql", "mysql", "mariadb", "sqlite3", "sqlcmd", "clickhouse-client":
 		return anyOf(args, dropsTable)
 	case "crontab":
@@ -210,6 +254,9 @@ func gitDestroys(args []string) bool {
 
 // nestedLine looks into the command line that a shell is given.
 func nestedLine(args []string, depth int) bool {
+	if len(args) > maxWords {
+		return true
+	}
 	for _, a := range args {
 		if a == unknown {
 			return true
@@ -238,7 +285,7 @@ func runs(s *syntax.Stmt, list string) bool {
 	syntax.Walk(s, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok {
 			for i, w := range wordsOf(c.Args) {
-				name := path.Base(strings.ToLower(w))
+				name := program(w)
 				if inList(list, name) {
 					found = true
 				}
