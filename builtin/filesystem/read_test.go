@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -452,6 +453,24 @@ func TestReadMoving(t *testing.T) {
 	}
 	close(stop)
 	<-done
+}
+
+// A file that may not be read is a plain error; root may read everything.
+func TestReadUnreadable(t *testing.T) {
+	r := newRoom(t, map[string]string{"a.txt": "x", "d/b.txt": "x"})
+	for _, p := range []string{"a.txt", "d"} {
+		if err := os.Chmod(r.path(p), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = os.Chmod(r.path("d"), 0o755) }) // so that it can be removed
+	free := os.Getuid() == 0 || runtime.GOOS == "windows"
+	for _, p := range []string{"a.txt", "d/b.txt"} {
+		res := r.run("Read", map[string]any{"file_path": p})
+		if res.IsError() == free || (!free && (res.Error.Code != file.CodeIO || res.Error.Type != xErr)) {
+			t.Errorf("%s: %s %+v", p, res.Status, res.Error)
+		}
+	}
 }
 
 // What Read hands out fits what the host takes, also where JSON makes it longer.
