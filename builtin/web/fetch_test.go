@@ -436,8 +436,11 @@ func TestReadable(t *testing.T) {
 		}
 	}
 	long := "<html><body>" + strings.Repeat("<script>"+strings.Repeat("x", 1000)+"</script>", 5000) + article
-	if md, err := markdown(long, "https://x.example/", readerOptions{}); err != nil || !strings.Contains(md, "First paragraph") {
-		t.Errorf("%.200q %v", md, err)
+	if md, cut, err := markdown(long, "https://x.example/", readerOptions{}); err != nil || cut || !strings.Contains(md, "First paragraph") {
+		t.Errorf("%.200q %v %v", md, cut, err)
+	}
+	if _, cut, err := markdown(article+strings.Repeat("<p>more</p>", maxHTML/10), "https://x.example/", readerOptions{}); err != nil || !cut {
+		t.Errorf("a long page: cut %v, %v", cut, err)
 	}
 }
 
@@ -638,7 +641,7 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add(article, true)
 	f.Add("<a href='//x'>y<table><td>", false)
 	f.Fuzz(func(t *testing.T, page string, links bool) {
-		md, err := markdown(page, "https://example.com/x", readerOptions{Links: links})
+		md, _, err := markdown(page, "https://example.com/x", readerOptions{Links: links})
 		if err == nil && (md == "" || !strings.Contains(md, "https://example.com/x")) {
 			t.Fatalf("%q: %q", page, md)
 		}

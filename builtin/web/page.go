@@ -69,11 +69,11 @@ func (f *fetch) render(in fetchIn, res *response) (*page, error) {
 	text, charset := http.DecodeText(res.body, p.kind)
 	p.charset = charset
 	if in.Extract && res.status < 400 && isHTML(p.kind, text) {
-		md, err := markdown(text, res.url, in.Reader)
+		md, cut, err := markdown(text, res.url, in.Reader)
 		if err != nil {
 			return nil, failure(abi.TypeExecution, codeMarkdown, "the page of %s cannot be read as HTML: %v; fetch it without extract_content", hostOf(res.url), err)
 		}
-		text, p.kind, p.charset = md, "text/markdown", "utf-8"
+		text, p.kind, p.charset, p.cut = md, "text/markdown", "utf-8", p.cut || cut
 	}
 	p.length = len(text)
 	if short := firstUnits(text, f.lim.MaxText); short != text {
@@ -108,7 +108,7 @@ func isHTML(kind, text string) bool {
 // converters, which cannot be stopped in the middle. They do not escape Markdown in
 // the text: what escapes needs the square of the length, and models read the text
 // better without.
-const maxHTML = 1 << 20
+const maxHTML = 512 << 10
 
 // unread are elements that no reader sees.
 var unread = [...]string{"script", "style", "svg", "noscript", "template"}
@@ -171,24 +171,25 @@ func indexFold(s, marker string) int {
 
 // markdown is the main content of a page: its title, where it is from, and the
 // text. Converters are libraries that read hostile bytes, so a panic is an error.
-func markdown(text, address string, opt readerOptions) (md string, err error) {
+// It reports whether the page was too long to be read to its end.
+func markdown(text, address string, opt readerOptions) (md string, cut bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("it is too strange: %v", v)
 		}
 	}()
 	if text = readable(text); len(text) > maxHTML {
-		text = strings.ToValidUTF8(text[:maxHTML], "")
+		text, cut = strings.ToValidUTF8(text[:maxHTML], ""), true
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	title, content := mainContent(text, u)
 	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), strikethrough.NewStrikethroughPlugin(), table.NewTablePlugin()))
 	out, err := conv.ConvertString(content, converter.WithDomain(u.Scheme+"://"+u.Host))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	var b strings.Builder
 	if title != "" {
@@ -198,7 +199,7 @@ func markdown(text, address string, opt readerOptions) (md string, err error) {
 	if opt.Links {
 		b.WriteString(linkList(out))
 	}
-	return b.String(), nil
+	return b.String(), cut, nil
 }
 
 // titleTag finds the title where the page has no more than that.
