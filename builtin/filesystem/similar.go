@@ -109,7 +109,7 @@ func resembling(lines []string, old string) []similar {
 // start is as much of lines as is compared.
 func start(lines []string) string {
 	n, size := 0, 0
-	for n < len(lines) && size < 32*compareUnits {
+	for n < len(lines) && size < 4*compareUnits {
 		size += len(lines[n]) + 1
 		n++
 	}
@@ -123,7 +123,7 @@ type measured struct {
 }
 
 func measure(s string) (m measured) {
-	s, _ = file.Cut(s, 8*compareUnits) // blanks are joined next
+	s, _ = file.Cut(s, 4*compareUnits) // blanks are joined next
 	s, _ = file.Cut(straight.Replace(strings.Join(strings.Fields(s), " ")), compareUnits)
 	m.runes = []rune(s)
 	for _, r := range m.runes {
