@@ -6,3 +6,9 @@ func (o Options) Failing(link, rename func(from, to string) error, syncDir func(
 	o.files = files{link, rename, syncDir}
 	return o
 }
+
+// Paged bounds the bytes of a page.
+func (o Options) Paged(n int64) Options {
+	o.page = n
+	return o
+}

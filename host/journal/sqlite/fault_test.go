@@ -77,7 +77,7 @@ func TestEveryOperationFails(t *testing.T) {
 				hits := 0
 				stride := 1
 				if slow || testing.Short() {
-					stride = 9
+					stride = 29
 				}
 				for n := 1; ; n += stride {
 					path := filepath.Join(t.TempDir(), "j.db")

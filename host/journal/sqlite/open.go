@@ -39,6 +39,8 @@ type Options struct {
 	VFS string
 	// files are the calls of the system that tests let fail.
 	files files
+	// page bounds the bytes of a page; 0 means maxPageBytes.
+	page int64
 }
 
 // files make a new file appear; nil fields are those of package os.
@@ -105,6 +107,9 @@ func Open(ctx context.Context, path string, opt Options) (*Store, error) {
 	}
 	s := &Store{path: abs, opt: opt, clock: opt.Clock, queue: make(chan *request, maxBatch), stop: make(chan struct{})}
 	s.watch.changed = map[string]chan struct{}{}
+	if s.opt.page == 0 {
+		s.opt.page = maxPageBytes
+	}
 	if s.clock == nil {
 		s.clock = time.Now
 	}

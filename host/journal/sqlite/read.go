@@ -171,7 +171,7 @@ func (s *Store) Read(ctx context.Context, session string, opt journal.ReadOption
 			return err
 		}
 		to := min(after+int64(limit), row.head)
-		p.Events, err = events(ctx, tx, row, after, to, maxPageBytes)
+		p.Events, err = events(ctx, tx, row, after, to, s.opt.page)
 		if n := len(p.Events); n > 0 {
 			to = p.Events[n-1].Sequence // fewer if they are large
 		}
