@@ -122,6 +122,18 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// A list of a hundred thousand equal items takes no longer than it must.
+func TestManyItems(t *testing.T) {
+	one := `{"content":"same","status":"pending","activeForm":"x"}`
+	in := `{"todos":[` + strings.Repeat(one+",", 100000) + one + `]}`
+	w := newTool("")
+	first, _ := run(t, w, "s", in)
+	second, r := run(t, w, "s", in)
+	if r.IsError() || second.Stats.Total != 100001 || second.Todos[100000].ID != first.Todos[100000].ID {
+		t.Errorf("%+v %+v", second.Stats, r.Error)
+	}
+}
+
 // The catalogue of errors: nothing changes.
 func TestErrors(t *testing.T) {
 	w := newTool("")

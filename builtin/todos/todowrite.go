@@ -230,13 +230,24 @@ func (w *write) replace(session string, asked []item) ([]item, error) {
 // the one of its id, else the first of its content that no other item took.
 func merge(old, asked []item, now string) []item {
 	taken := make([]bool, len(old))
+	byID, byContent := map[string][]int{}, map[string][]int{}
+	for i, o := range old {
+		byID[o.ID] = append(byID[o.ID], i)
+		byContent[o.Content] = append(byContent[o.Content], i)
+	}
 	given := map[string]bool{}
 	for _, it := range asked {
 		given[it.ID] = true
 	}
-	find := func(is func(item) bool) *item {
-		for i := range old {
-			if !taken[i] && is(old[i]) {
+	// take gives the first of the old items under a key that is free, and may be taken.
+	take := func(index map[string][]int, key string, may func(item) bool) *item {
+		list := index[key]
+		for len(list) > 0 && taken[list[0]] {
+			list = list[1:]
+		}
+		index[key] = list
+		for _, i := range list {
+			if !taken[i] && may(old[i]) {
 				taken[i] = true
 				return &old[i]
 			}
@@ -246,14 +257,14 @@ func merge(old, asked []item, now string) []item {
 	was := make([]*item, len(asked))
 	for i, it := range asked { // ids first: they are meant
 		if it.ID != "" {
-			was[i] = find(func(o item) bool { return o.ID == it.ID })
+			was[i] = take(byID, it.ID, func(item) bool { return true })
 		}
 	}
 	used := map[string]bool{}
 	out := make([]item, len(asked))
 	for i, it := range asked {
 		if was[i] == nil {
-			was[i] = find(func(o item) bool { return o.Content == it.Content && (it.ID != "" || !given[o.ID]) })
+			was[i] = take(byContent, it.Content, func(o item) bool { return it.ID != "" || !given[o.ID] })
 		}
 		n := item{ID: it.ID, Content: it.Content, Status: it.Status, ActiveForm: it.ActiveForm, Priority: it.Priority, Created: now}
 		if o := was[i]; o != nil {
