@@ -120,7 +120,8 @@ func newPattern(text string, fold bool) (p pattern, ok bool) {
 	}
 	p = pattern{text: text, fold: fold}
 	for _, x := range parts {
-		if !doublestar.ValidatePattern(x) { // a group with slashes in it
+		// A group with slashes in it, or with a ** that is an element where the group is one.
+		if !doublestar.ValidatePattern(x) || (strings.Contains(x, "{") && strings.Contains(x, "**")) {
 			return p, true
 		}
 	}
