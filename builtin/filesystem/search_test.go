@@ -193,6 +193,15 @@ func TestGrepLimits(t *testing.T) {
 	if file.Units(string(res.Model)) > maxGrepModel || len(model) < 100 || len(d.Matches) != 5000 || !d.Truncated || res.Metadata["truncated"] != true || res.Metadata["returned_matches"] != len(model) || res.Metadata["resultExternalized"] != nil {
 		t.Errorf("%d characters, %d entries, data %d, %v", len(res.Model), len(model), len(d.Matches), res.Metadata)
 	}
+	// More than can be returned at all: what fits, and that it is not all.
+	r.put("flood.txt", strings.Repeat("a needle in a line that is not short but repeated a lot, so that all of them are too many\n", 200_000))
+	res = r.ok("Grep", map[string]any{"pattern": "needle", "output_mode": "content", "path": "flood.txt"})
+	if d := data[grepOut](t, res); len(d.Matches) < 1000 || len(d.Matches) >= 200_000 || !d.Truncated || res.Metadata["incomplete"] == nil {
+		t.Errorf("%d entries, %v", len(d.Matches), res.Metadata)
+	}
+	if res = r.ok("Grep", map[string]any{"pattern": "needle", "output_mode": "count", "path": "flood.txt"}); !strings.Contains(string(res.Model), `"count":200000`) {
+		t.Errorf("%s", res.Model)
+	}
 	d = data[grepOut](t, r.ok("Grep", map[string]any{"pattern": "hay", "output_mode": "content"}))
 	if len(*d.Matches[0].Content) != 2000 || !d.Matches[0].Truncated {
 		t.Errorf("%d %v", len(*d.Matches[0].Content), d.Matches[0].Truncated)

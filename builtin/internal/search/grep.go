@@ -73,6 +73,9 @@ type FileHits struct {
 	Path  string
 	Hits  []Hit // of ModeContent
 	Count int   // of ModeCount, and 1 of ModeFiles
+
+	size int  // bytes of the hits
+	cut  bool // there are more hits than are kept
 }
 
 // entries is how many entries of a result it makes.
@@ -222,17 +225,12 @@ func (g *grep) settle(i int, r *FileHits) {
 	for !g.cut && g.frontier < len(g.done) && g.done[g.frontier] {
 		if r := g.results[g.frontier]; r != nil {
 			g.entries += r.entries(g.q.Mode)
-			g.bytes += len(r.Path)
-			for _, h := range r.Hits {
-				g.bytes += len(h.Text) + len(r.Path)
-				for _, c := range slices.Concat(h.Before, h.After) {
-					g.bytes += len(c)
-				}
-			}
+			g.bytes += len(r.Path) + r.size
+			g.full = g.full || r.cut
 		}
 		g.frontier++
 		if g.bytes > MaxGrepOutput {
-			g.full, g.cut = g.frontier < len(g.done), true
+			g.full, g.cut = g.full || g.frontier < len(g.done), true
 		}
 		if g.q.Enough > 0 && g.entries >= g.q.Enough {
 			g.cut = true

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -227,11 +228,14 @@ func (w *windows) search(buf []byte, end int) {
 	if n := len(w.out.Hits); n > 0 {
 		v.shown = w.out.Hits[n-1].Number - 1 + len(w.out.Hits[n-1].After)
 	}
-	for at := w.skip; at < end && !g.stoppedNow(); {
+	for at := w.skip; at < end && !g.stoppedNow() && !w.finished; {
 		to := w.segmentEnd(buf, at, end)
 		if len(g.re.need) == 0 || bytes.Contains(buf[at:to], g.re.need) {
 			for _, m := range g.re.re.FindAllIndex(buf[at:to], -1) {
-				v.match(at+m[0], at+m[1], end)
+				if v.match(at+m[0], at+m[1], end); w.out.size > MaxGrepOutput {
+					w.out.cut, w.finished = true, true
+					break
+				}
 			}
 		}
 		at = to
@@ -330,6 +334,10 @@ func (v *view) hit(start, stop int) {
 	}
 	v.shown += len(h.After)
 	v.out.Hits = append(v.out.Hits, h)
+	v.out.size += len(h.Text) + len(v.out.Path)
+	for _, c := range slices.Concat(h.Before, h.After) {
+		v.out.size += len(c)
+	}
 }
 
 // trim takes the lines that are hits themselves out of the context of the one before.
