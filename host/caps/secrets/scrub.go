@@ -3,23 +3,26 @@ package secrets
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"io"
-	"net/url"
 	"sort"
 	"strings"
 )
 
 // Scrubber replaces values, and the forms in which servers and libraries echo
-// them (base64, URL-encoded, JSON-escaped, hex), by [secret:NAME]. It is
-// immutable and safe for concurrent use.
+// them, by [secret:NAME]: base64 and hex, and in all of these each character may be
+// percent-encoded, escaped as in JSON or written as an HTML entity. It is immutable
+// and safe for concurrent use.
 type Scrubber struct {
 	forms []form
 	// first are the bytes that forms begin with.
 	first [256]bool
 }
 
-type form struct{ text, mark string }
+// form is one spelling of a value. A soft one may have line breaks in it.
+type form struct {
+	text, mark string
+	soft       bool
+}
 
 // NewScrubber makes a Scrubber for values by name.
 func NewScrubber(values map[string]string) *Scrubber {
@@ -27,13 +30,19 @@ func NewScrubber(values map[string]string) *Scrubber {
 	seen := map[string]bool{}
 	for value, name := range values {
 		m := "[secret:" + name + "]"
-		for _, text := range forms(value) {
+		for i, text := range forms(value) {
 			if len(text) >= minLength && !seen[text] {
 				seen[text] = true
-				s.forms = append(s.forms, form{text, m})
+				s.forms = append(s.forms, form{text, m, i > 0})
 				s.first[text[0]] = true
+				if text[0] == ' ' {
+					s.first['+'] = true
+				}
 			}
 		}
+	}
+	for _, c := range `%\&` {
+		s.first[c] = len(s.forms) > 0
 	}
 	// Longer forms first, so that none is left half.
 	sort.Slice(s.forms, func(i, j int) bool {
@@ -45,13 +54,15 @@ func NewScrubber(values map[string]string) *Scrubber {
 	return s
 }
 
+// forms are the value, and then what encoders make of it.
 func forms(v string) []string {
-	out := []string{v, url.QueryEscape(v), url.PathEscape(v), hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v)))}
-	if b, err := json.Marshal(v); err == nil {
-		out = append(out, string(b[1:len(b)-1]))
+	out := []string{v, hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v)))}
+	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		whole := enc.EncodeToString([]byte(v))
+		out = append(out, whole, strings.TrimRight(whole, "="))
 	}
-	// In base64 a value may start at any of three places; the characters that
-	// depend on its neighbours are left out.
+	// Inside of something longer a value may start at any of three places; the
+	// characters that depend on its neighbours are left out.
 	for shift := range 3 {
 		padded := append(make([]byte, shift), v...)
 		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -122,13 +133,12 @@ func (s *Scrubber) scan(b []byte, end bool) (out, rest []byte) {
 // at is the longest form that b, which is not empty, starts with; begun says that b is the beginning
 // of a longer one.
 func (s *Scrubber) at(b []byte) (mark string, n int, begun bool) {
-	for _, f := range s.forms {
-		if len(f.text) <= len(b) {
-			if string(b[:len(f.text)]) == f.text {
-				return f.mark, len(f.text), begun
-			}
-		} else if f.text[:len(b)] == string(b) {
-			begun = true
+	for i := range s.forms {
+		f := &s.forms[i]
+		n, short := f.match(f.text, b)
+		begun = begun || short
+		if n > 0 {
+			return f.mark, n, begun
 		}
 	}
 	return "", 0, begun
