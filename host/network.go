@@ -204,9 +204,6 @@ func (r *run) serveSecret(ctx context.Context, req tool.Request) (tool.Answer, e
 	return headOf(map[string]bool{"exists": exists})
 }
 
-// fencingHeader carries the token of the session's lease to the outside.
-const fencingHeader = "X-Blade-Fencing-Token"
-
 // serveHTTP sends a request of a plugin.
 func (r *run) serveHTTP(ctx context.Context, req tool.Request) (tool.Answer, error) {
 	g := r.entry.guest
@@ -307,7 +304,7 @@ func (r *run) fence(ctx context.Context, req *caphttp.Request) error {
 		return err
 	}
 	if f, ok := r.s.opt.Runtime.Fence(); ok {
-		req.Header.Set(fencingHeader, strconv.FormatInt(f.Token, 10))
+		req.Fence = strconv.FormatInt(f.Token, 10)
 	}
 	return nil
 }

@@ -18,11 +18,14 @@ const freeRatio = 1 << 20
 const rateWindow = 10 * time.Second
 
 // decode undoes the encoding that we asked for; the header then tells of the
-// decoded body.
-func (b *body) decode(h http.Header) error {
+// decoded body. Whoever must be able to read it gets no other encoding.
+func (b *body) decode(h http.Header, mustRead bool) error {
 	b.since = time.Now()
 	b.dec = received{b}
-	enc := strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding")))
+	enc := strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ", ")))
+	if mustRead && !readableEncoding(enc) {
+		return b.fail(abi.NewError(abi.CodeNetFailed, "the answer is encoded as %s, which was not asked for and cannot be looked through for secrets", brief(enc)))
+	}
 	switch enc {
 	case "", "identity":
 		return nil

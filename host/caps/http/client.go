@@ -96,6 +96,8 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	target Target
 	method string
+	// private says that it may have gone to a private address.
+	private bool
 }
 
 // New makes a Client. Every outgoing HTTP client of this project is made here.
@@ -118,10 +120,22 @@ func (c *Client) SetPolicy(p Policy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for x := range c.active {
-		if _, refused := p.judge(x.target, x.method); refused != nil {
+		if refused := x.judge(&p); refused != nil {
 			x.cancel(refused)
 		}
 	}
+}
+
+// judge is why a policy does not allow the exchange, or nil.
+func (x *exchange) judge(p *Policy) error {
+	private, refused := p.judge(x.target, x.method)
+	switch {
+	case refused != nil:
+		return refused
+	case x.private && !private:
+		return abi.NewError(abi.CodeNetBlocked, "%s may not lead to private addresses any more", x.target.HostPort())
+	}
+	return nil
 }
 
 // Policy is the policy in force.
@@ -148,14 +162,11 @@ func (c *Client) leave(x *exchange) {
 
 // at notes where an exchange is now, and ends it if the policy has changed since
 // the hop was judged.
-func (c *Client) at(x *exchange, t Target, method string) error {
+func (c *Client) at(x *exchange, t Target, method string, private bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x.target, x.method = t, method
-	if _, refused := c.policy.Load().judge(t, method); refused != nil {
-		return refused
-	}
-	return nil
+	x.target, x.method, x.private = t, method, private
+	return x.judge(c.policy.Load())
 }
 
 // Close closes idle connections.
@@ -186,6 +197,10 @@ type Request struct {
 	Redirect Redirect
 	// MaxBody may change the limit's, for streams; 0 means the limit's.
 	MaxBody int64
+	// Fence is the token of the lease that the caller's session runs under, so that
+	// the other end can refuse an old owner; empty means there is none. It goes to the
+	// origin of URL only.
+	Fence string
 }
 
 // Response is the answer to the last hop. Body is decoded and within the limits;
@@ -236,7 +251,7 @@ func (c *Client) Do(ctx context.Context, req Request) (*Response, error) {
 	if req.MaxBody > 0 {
 		body.most = req.MaxBody
 	}
-	if err := body.decode(res.Header); err != nil {
+	if err := body.decode(res.Header, c.opt.Fill != nil); err != nil {
 		_ = body.Close()
 		return nil, err
 	}
@@ -255,7 +270,7 @@ func (c *Client) hops(ctx context.Context, x *exchange, req Request) (*http.Resp
 	for hop := 0; ; hop++ {
 		t, private, err := c.admit(req)
 		if err == nil {
-			err = c.at(x, t, req.Method)
+			err = c.at(x, t, req.Method, private)
 		}
 		if err != nil {
 			c.note(req.Method, req.URL, 0, err)
@@ -300,7 +315,8 @@ func isRedirect(status int) bool {
 }
 
 // redirected is the next hop: a 303, or a 301 or 302 of anything but GET and
-// HEAD, becomes a GET without a body, and another origin gets no credentials.
+// HEAD, becomes a GET without a body, and another origin gets no headers that could
+// be credentials.
 func redirected(req Request, from Target, to *url.URL, status int) Request {
 	req.Header = req.Header.Clone()
 	if get := req.Method == http.MethodGet || req.Method == http.MethodHead; status == 303 && !get || (status == 301 || status == 302) && !get {
@@ -313,10 +329,11 @@ func redirected(req Request, from Target, to *url.URL, status int) Request {
 	}
 	if to.Scheme != from.URL.Scheme || !strings.EqualFold(to.Host, from.URL.Host) {
 		for name, values := range req.Header {
-			if credential(name) || hasSecret(values) {
+			if !travels[http.CanonicalHeaderKey(name)] || hasSecret(values) {
 				req.Header.Del(name)
 			}
 		}
+		req.Fence = ""
 	}
 	req.URL = to.String()
 	return req
@@ -366,6 +383,9 @@ func (c *Client) send(ctx context.Context, req Request, t Target, private bool) 
 	}
 	if hr.Header, err = c.header(ctx, req.Header, t.HostPort()); err != nil {
 		return nil, err
+	}
+	if req.Fence != "" {
+		hr.Header.Set(FencingHeader, req.Fence)
 	}
 	if hr.Header.Get("User-Agent") == "" {
 		hr.Header.Set("User-Agent", "bladehost")

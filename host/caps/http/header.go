@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -17,7 +18,12 @@ import (
 var ownHeaders = map[string]bool{
 	"Host": true, "Connection": true, "Proxy-Authorization": true, "Proxy-Authenticate": true, "Proxy-Connection": true, "Keep-Alive": true,
 	"Transfer-Encoding": true, "Content-Length": true, "Upgrade": true, "Te": true, "Trailer": true, "Expect": true, "Cookie": true, "Cookie2": true,
+	FencingHeader: true,
 }
+
+// FencingHeader carries the token of a session's lease to the outside; see
+// [Request.Fence].
+const FencingHeader = "X-Blade-Fencing-Token"
 
 // maxHeaders bounds the header fields of a request.
 const maxHeaders = 100
@@ -34,10 +40,30 @@ func hasSecret(values []string) bool {
 	return false
 }
 
-// credential reports whether a header is for one origin only.
-func credential(name string) bool {
-	switch http.CanonicalHeaderKey(name) {
-	case "Authorization", "Proxy-Authorization", "Cookie", "Host", "X-Api-Key", "X-Auth-Token":
+// travels are the headers that go along to another origin: what says how the answer
+// should be, and what the body is. Any other may be a credential, whatever its name.
+var travels = map[string]bool{
+	"Accept": true, "Accept-Charset": true, "Accept-Encoding": true, "Accept-Language": true, "User-Agent": true,
+	"Content-Type": true, "Content-Language": true, "Content-Encoding": true, "Cache-Control": true, "Pragma": true, "Range": true,
+}
+
+// unreadable reports whether a header would get an answer that cannot be looked
+// through for secrets: in pieces, or in an encoding that is not undone here.
+func unreadable(key string, values []string) bool {
+	switch key {
+	case "Range", "If-Range":
+		return true
+	case "Accept-Encoding":
+		return slices.ContainsFunc(values, func(v string) bool { return !readableEncoding(v) })
+	}
+	return false
+}
+
+// readableEncoding reports whether an encoding is undone here; there is none by the
+// empty name.
+func readableEncoding(name string) bool {
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "", "identity", "gzip", "x-gzip":
 		return true
 	}
 	return false
@@ -62,6 +88,8 @@ func (c *Client) checkRequest(req *Request) error {
 		}
 		if key := http.CanonicalHeaderKey(name); ownHeaders[key] || strings.HasPrefix(key, "Proxy-") || strings.HasPrefix(key, "Sec-") {
 			return bad("the header %s cannot be set", key)
+		} else if c.opt.Fill != nil && unreadable(key, values) {
+			return bad("the header %s cannot be set to %s by who uses secrets: the answer is looked through for them", key, brief(strings.Join(values, ", ")))
 		}
 		for _, v := range values {
 			if !httpguts.ValidHeaderFieldValue(v) {

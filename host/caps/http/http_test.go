@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -226,7 +227,9 @@ func TestRedirects(t *testing.T) {
 	c := local(t, srv, both)
 	do := func(to string, req Request) error {
 		req.URL = srv.URL + "/?to=" + url.QueryEscape(to) + req.URL
-		req.Header = http.Header{"Authorization": {"Bearer x"}, "X-Token": {"{{secret:T}}"}, "X-Plain": {"p"}, "Content-Type": {"text/plain"}}
+		req.Header = http.Header{"Authorization": {"Bearer x"}, "X-Token": {"{{secret:T}}"}, "Accept": {"a/b"}, "Content-Type": {"text/plain"}, "User-Agent": {"me"},
+			"Private-Token": {"1"}, "X-Vault-Token": {"1"}, "X-Amz-Security-Token": {"1"}, "Api-Key": {"1"}, "Referer": {"http://a.example/?token=1"}, "X-Own": {"1"}}
+		req.Fence = "7"
 		res, err := c.Do(t.Context(), req)
 		if err == nil {
 			_ = res.Body.Close()
@@ -241,13 +244,13 @@ func TestRedirects(t *testing.T) {
 	if err := do(other.URL, Request{Method: "POST", Body: []byte("b")}); err != nil {
 		t.Fatal(err)
 	}
-	if got.Get("Authorization") != "" || got.Get("X-Token") != "" || got.Get("X-Plain") != "p" || got.Get("Content-Type") != "" || method != "GET" {
+	if want := map[string][]string{"Accept": {"a/b"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"me"}}; !reflect.DeepEqual(map[string][]string(got), want) || method != "GET" {
 		t.Errorf("another origin got %v by %s", got, method)
 	}
 	if err := do(srv.URL+"/", Request{Method: "POST", Body: []byte("b"), URL: "&keep=1"}); err != nil {
 		t.Fatal(err)
 	}
-	if got.Get("Authorization") == "" || method != "POST" {
+	if got.Get("Authorization") == "" || got.Get("X-Own") == "" || got.Get(FencingHeader) != "7" || method != "POST" {
 		t.Errorf("the same origin got %v by %s", got, method)
 	}
 	if err := do(srv.URL+"/?to="+url.QueryEscape(srv.URL+"/?to=%2F%3Fto%3D%2F"), Request{}); err != nil && abi.CodeOf(err) != abi.CodeNetLimit {
@@ -408,7 +411,7 @@ func TestLimits(t *testing.T) {
 // A rate is judged over ten seconds; here the clock is turned by hand.
 func TestMinimumRate(t *testing.T) {
 	b := &body{r: io.NopCloser(strings.NewReader(strings.Repeat("x", 5000))), lim: Limits{}.withDefaults(), fail: func(err error) error { return err }, most: 1 << 20, cancel: func() {}}
-	if err := b.decode(http.Header{}); err != nil {
+	if err := b.decode(http.Header{}, false); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 500)
@@ -557,5 +560,78 @@ func TestCovers(t *testing.T) {
 		if got := Covers(c.host, []string{c.pattern}); got != c.want {
 			t.Errorf("Covers(%q, %q) = %v", c.host, c.pattern, got)
 		}
+	}
+}
+
+// Whoever uses secrets gets answers that can be looked through for them: whole, and in
+// an encoding that is undone here.
+func TestAnswersCanBeLookedThrough(t *testing.T) {
+	var encoding string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, e := range strings.Split(encoding, "|") {
+			w.Header().Add("Content-Encoding", e)
+		}
+		_, _ = w.Write([]byte("x"))
+	}))
+	defer srv.Close()
+	plain := local(t, srv)
+	filling := local(t, srv, func(o *Options) {
+		o.Fill = func(_ context.Context, _, v string) (string, error) { return v, nil }
+	})
+	for _, h := range []http.Header{{"Range": {"bytes=0-1"}}, {"If-Range": {"x"}}, {"Accept-Encoding": {"deflate"}}, {"Accept-Encoding": {"gzip", "br"}}, {"Accept-Encoding": {"gzip, br"}}} {
+		if _, err := filling.Do(t.Context(), Request{URL: srv.URL, Header: h}); abi.CodeOf(err) != abi.CodeRequest {
+			t.Errorf("%v: %v", h, err)
+		}
+		if res, err := plain.Do(t.Context(), Request{URL: srv.URL, Header: h}); err != nil {
+			t.Errorf("%v without secrets: %v", h, err)
+		} else {
+			_ = res.Body.Close()
+		}
+	}
+	for _, encoding = range []string{"deflate", "br", "zstd", "gzip, gzip", "gzip|gzip", "x"} {
+		if _, err := filling.Do(t.Context(), Request{URL: srv.URL}); abi.CodeOf(err) != abi.CodeNetFailed || !strings.Contains(err.Error(), "looked through") {
+			t.Errorf("%s: %v", encoding, err)
+		}
+	}
+	encoding = "identity"
+	if res, err := filling.Do(t.Context(), Request{URL: srv.URL, Header: http.Header{"Accept-Encoding": {"identity"}}}); err != nil {
+		t.Error(err)
+	} else {
+		_ = res.Body.Close()
+	}
+}
+
+// Nobody who sends requests speaks for the session's lease.
+func TestFencingHeaderIsTheHosts(t *testing.T) {
+	c := New(Options{})
+	defer c.Close()
+	if _, err := c.Do(t.Context(), Request{URL: "http://a.example/", Header: http.Header{"x-blade-fencing-token": {"9"}}}); abi.CodeOf(err) != abi.CodeRequest || !strings.Contains(err.Error(), FencingHeader) {
+		t.Error(err)
+	}
+}
+
+// A request that may go to private addresses ends when it may no more.
+func TestPrivateGrantIsTakenBack(t *testing.T) {
+	going := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("first"))
+		w.(http.Flusher).Flush()
+		close(going)
+		<-r.Context().Done()
+	}))
+	defer srv.Close()
+	u, _ := url.Parse(srv.URL)
+	name := "intra.example.com:" + u.Port()
+	c := New(Options{Policy: Policy{Hosts: []string{name}, Private: []string{name}}, Resolver: dns(t, "127.0.0.1")})
+	defer c.Close()
+	res, err := c.Do(t.Context(), Request{URL: "http://" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	<-going
+	c.SetPolicy(Policy{Hosts: []string{name}})
+	if _, err := io.ReadAll(res.Body); abi.CodeOf(err) != abi.CodeNetBlocked {
+		t.Errorf("%v", err)
 	}
 }
