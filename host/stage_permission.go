@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -82,12 +83,12 @@ func (r *run) judgePaths() {
 	for _, path := range r.paths {
 		v := p.Judge(path, explicit)
 		if g := r.entry.guest; g != nil && v.Behavior != tool.PermissionDeny && g.grants.denies(v.Real) {
-			r.deny(policy.LayerPath, abi.NewError(abi.CodeDeniedPath, "the path %s was denied to the plugin; see what denies it with: bladehost grants why %s read %s", clip(path), g.manifest.Name, clip(path)).With(map[string]string{"path": path}))
+			r.deny(policy.LayerPath, abi.NewError(abi.CodeDeniedPath, "the path %s was denied to the plugin, by a --deny-… flag or by what this shows: bladehost grants why %s read %s", clip(path), g.manifest.Name, clip(path)).With(map[string]string{"path": path}))
 			return
 		}
 		switch v.Behavior {
 		case tool.PermissionDeny:
-			r.deny(policy.LayerPath, abi.NewError(abi.CodeDeniedPath, "the path %s: %s%s", clip(path), v.Reason, r.hint(path)).With(map[string]string{"path": path}))
+			r.deny(policy.LayerPath, abi.NewError(abi.CodeDeniedPath, "the path %s: %s%s", clip(path), v.Reason, r.hint(leadsTo(path, v.Real))).With(map[string]string{"path": path}))
 			return
 		case tool.PermissionAsk:
 			r.decision.Add(policy.Step{Layer: policy.LayerPath, Says: v.Behavior, Reason: fmt.Sprintf("%s: %s", path, v.Reason)})
@@ -96,6 +97,18 @@ func (r *run) judgePaths() {
 	if r.entry.guest != nil && len(p.Roots) == 0 && len(r.entry.spec.PathParams) > 0 {
 		r.deny(policy.LayerPath, abi.NewError(abi.CodeNotGranted, "%s may not read or write any folder, so not %s%s", r.canonical(), clip(r.paths[0]), r.hint(r.paths[0])).With(map[string]string{"path": r.paths[0]}))
 	}
+}
+
+// leadsTo is the path to grant for an input: where it leads, if that is not where it
+// seems to lie.
+func leadsTo(path, real string) string {
+	if abs, err := filepath.Abs(path); err == nil && real != "" && filepath.IsAbs(path) && abs != real {
+		return real
+	}
+	if real != "" && !filepath.IsAbs(path) && !strings.HasSuffix(real, string(filepath.Separator)+filepath.Clean(path)) {
+		return real
+	}
+	return path
 }
 
 // hint is the flag that would grant a path to a guest.

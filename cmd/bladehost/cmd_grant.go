@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,7 +164,13 @@ func checkValue(k policy.GrantKind, v string) error {
 	case policy.GrantRead, policy.GrantWrite:
 		_, err := absPath(v)
 		return err
-	case policy.GrantNet, policy.GrantNetPrivate:
+	case policy.GrantNetPrivate:
+		name, port, _ := strings.Cut(v, ":")
+		if _, err := netip.ParseAddr(name); port == "" || strings.Contains(port, ":") || strings.HasPrefix(v, "*") || err == nil {
+			return fmt.Errorf("%q: give one name with its port, such as git.corp:443 (an address is allowed as it is: --allow-net ADDRESS:PORT)", clip(v))
+		}
+		return caphttp.CheckPattern(v)
+	case policy.GrantNet:
 		return caphttp.CheckPattern(v)
 	}
 	if !secretName.MatchString(v) {
@@ -301,6 +308,10 @@ func (a *app) grantsWhy(plugin string, k policy.GrantKind, value string) error {
 		}
 	}
 	set := policy.Effective(list, plugin, e.SHA256, "", time.Now())
+	set.Covers = func(host, pattern string) bool { return caphttp.Covers(host, []string{pattern}) }
+	if err := a.addBladeFiles(&set); err != nil {
+		return err
+	}
 	why := set.Why(k, value)
 	own := a.ownFolder(k, value)
 	if own != "" {
@@ -323,6 +334,38 @@ func (a *app) grantsWhy(plugin string, k policy.GrantKind, value string) error {
 	return a.line(verdict(plugin, k, value, set, asked))
 }
 
+// bladeFileID stands for an id where blade.yaml decides.
+const bladeFileID = "blade.yaml"
+
+// addBladeFiles adds what blade.yaml says, of the user and of this folder, as far as it
+// always counts.
+func (a *app) addBladeFiles(set *policy.GrantSet) error {
+	p, err := a.places()
+	if err != nil {
+		return err
+	}
+	f, err := a.readBladeFiles(p, "")
+	if err != nil {
+		return err
+	}
+	for _, k := range policy.GrantKinds() {
+		for i, v := range slices.Concat(f.allow[k], f.deny[k]) {
+			g := policy.Grant{ID: bladeFileID, Kind: k, Value: v, Deny: i >= len(f.allow[k])}
+			if k == policy.GrantRead || k == policy.GrantWrite {
+				if g.Value, err = absPath(v); err != nil {
+					return err
+				}
+			}
+			if g.Deny {
+				set.Deny[k] = append(set.Deny[k], g)
+			} else {
+				set.Allow[k] = append(set.Allow[k], g)
+			}
+		}
+	}
+	return nil
+}
+
 // ownFolder is the one of our own folders that a path lies in, or empty.
 func (a *app) ownFolder(k policy.GrantKind, path string) string {
 	p, err := a.places()
@@ -342,6 +385,8 @@ func verdict(plugin string, k policy.GrantKind, value string, set policy.GrantSe
 	switch denied := set.Denies(k, value); {
 	case set.Allows(k, value) && asked:
 		return "so it is granted"
+	case denied == bladeFileID:
+		return "so it is not granted; the denial is in blade.yaml, of this folder or of the user"
 	case denied != "":
 		return "so it is not granted; take the denial back with: bladehost grants revoke " + denied
 	case !asked:

@@ -185,6 +185,11 @@ func (s *GrantStore) Add(ctx context.Context, list ...Grant) error {
 			same := func(o Grant) bool {
 				return o.Plugin == g.Plugin && o.Digest == g.Digest && o.Kind == g.Kind && o.Value == g.Value && o.Deny == g.Deny && o.Tool == g.Tool
 			}
+			for _, o := range f.Grants {
+				if same(o) && g.Expires != nil && (o.Expires == nil || o.Expires.After(*g.Expires)) {
+					g.Expires = o.Expires
+				}
+			}
 			f.Grants = append(slices.DeleteFunc(f.Grants, same), g)
 		}
 		if len(f.Grants) > maxGrants {
@@ -286,6 +291,8 @@ type GrantSet struct {
 	Allow, Deny map[GrantKind][]Grant
 	// Stale are grants of another module of the same name: they do not count.
 	Stale []Grant
+	// Covers says whether a granted pattern has a host; nil compares texts.
+	Covers func(host, pattern string) bool
 }
 
 // Effective picks the grants that count for a module now. Denials count for
@@ -330,73 +337,73 @@ func (s GrantSet) Denied(k GrantKind) []string {
 	return out
 }
 
-// Why tells a person, a line a grant, what counts for a value of a kind: a
-// folder counts for everything below it.
-func (s GrantSet) Why(k GrantKind, value string) []string {
-	var out []string
-	fits := func(g Grant) bool {
-		if g.Kind == GrantRead || g.Kind == GrantWrite {
-			return within(g.Value, value)
+// fits reports whether a grant is about a value: a folder is about everything below
+// where it really is, a denied one also about everything below its name.
+func (s GrantSet) fits(g Grant, value string) bool {
+	switch g.Kind {
+	case GrantRead, GrantWrite:
+		real, err := realPath(value)
+		if err != nil {
+			return g.Deny // a path that leads nowhere is not granted
 		}
-		return g.Value == value
-	}
-	deny := s.Deny[k]
-	if k == GrantWrite { // what may not be read may not be written either
-		deny = slices.Concat(deny, s.Deny[GrantRead])
-	}
-	for _, g := range deny {
-		if fits(g) {
-			out = append(out, fmt.Sprintf("denied by %s: %s", g.ID, g))
-		}
-	}
-	kinds := []GrantKind{k}
-	if k == GrantRead {
-		kinds = append(kinds, GrantWrite)
-	}
-	for _, kind := range kinds {
-		for _, g := range s.Allow[kind] {
-			if fits(g) {
-				out = append(out, fmt.Sprintf("granted by %s: %s", g.ID, g))
+		home := g.Real
+		if home == "" {
+			if home, err = realPath(g.Value); err != nil {
+				home = g.Value
 			}
 		}
+		return within(home, real) || g.Deny && within(g.Value, value)
+	case GrantNet, GrantNetPrivate:
+		if s.Covers != nil {
+			return s.Covers(value, g.Value)
+		}
+	}
+	return g.Value == value
+}
+
+// about are the grants, or the denials, that decide about a value of a kind: a grant to
+// write is one to read, and a denial of reading one of writing.
+func (s GrantSet) about(k GrantKind, value string) (allow, deny []Grant) {
+	from, not := s.Allow[k], s.Deny[k]
+	switch k {
+	case GrantRead:
+		from = slices.Concat(from, s.Allow[GrantWrite])
+	case GrantWrite:
+		not = slices.Concat(not, s.Deny[GrantRead])
+	}
+	other := func(g Grant) bool { return !s.fits(g, value) }
+	return slices.DeleteFunc(slices.Clone(from), other), slices.DeleteFunc(slices.Clone(not), other)
+}
+
+// Why tells a person, a line a grant, what counts for a value of a kind.
+func (s GrantSet) Why(k GrantKind, value string) []string {
+	var out []string
+	allow, deny := s.about(k, value)
+	for _, g := range deny {
+		out = append(out, fmt.Sprintf("denied by %s: %s", g.ID, g))
+	}
+	for _, g := range allow {
+		out = append(out, fmt.Sprintf("granted by %s: %s", g.ID, g))
 	}
 	for _, g := range s.Stale {
-		if g.Kind == k && fits(g) {
+		if g.Kind == k && s.fits(g, value) {
 			out = append(out, fmt.Sprintf("%s was granted to another module of this name (sha256 %s…) and does not count", g.ID, g.Digest[:12]))
 		}
 	}
 	return out
 }
 
-// Allows reports whether a value of a kind is granted and not denied. A folder
-// counts for everything below it, a grant to write for reading too, and a denial
-// of reading for writing too.
+// Allows reports whether a value of a kind is granted and not denied.
 func (s GrantSet) Allows(k GrantKind, value string) bool {
-	folder := k == GrantRead || k == GrantWrite
-	fits := func(g Grant) bool {
-		if folder {
-			return within(g.Value, value)
-		}
-		return g.Value == value
-	}
-	allow := s.Allow[k]
-	if k == GrantRead {
-		allow = slices.Concat(allow, s.Allow[GrantWrite])
-	}
-	return slices.ContainsFunc(allow, fits) && s.Denies(k, value) == ""
+	allow, deny := s.about(k, value)
+	return len(allow) > 0 && len(deny) == 0
 }
 
 // Denies is the id of a denial that keeps a value of a kind from the plugin, or
 // empty.
 func (s GrantSet) Denies(k GrantKind, value string) string {
-	deny := s.Deny[k]
-	if k == GrantWrite {
-		deny = slices.Concat(deny, s.Deny[GrantRead])
-	}
-	for _, g := range deny {
-		if g.Value == value || (k == GrantRead || k == GrantWrite) && within(g.Value, value) {
-			return g.ID
-		}
+	if _, deny := s.about(k, value); len(deny) > 0 {
+		return deny[0].ID
 	}
 	return ""
 }

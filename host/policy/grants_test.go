@@ -216,3 +216,44 @@ func TestAsked(t *testing.T) {
 		t.Error("known from a grant that does not say")
 	}
 }
+
+// Hosts are compared as they are when a request is judged, denials too.
+func TestWhyOfHosts(t *testing.T) {
+	deny := grant(GrantNet, "*.bad.example.com")
+	deny.Deny, deny.ID = true, "g-deny"
+	set := Effective([]Grant{grant(GrantNet, "*.example.com"), deny}, "blade-tool-x", digestA, "", time.Now())
+	set.Covers = func(host, pattern string) bool {
+		return strings.HasSuffix(strings.ToLower(host), strings.TrimPrefix(pattern, "*"))
+	}
+	for host, allowed := range map[string]bool{"api.example.com": true, "API.example.com": true, "x.bad.example.com": false, "example.org": false} {
+		if got := set.Allows(GrantNet, host); got != allowed {
+			t.Errorf("%s: %v %q", host, got, set.Why(GrantNet, host))
+		}
+	}
+	if set.Denies(GrantNet, "x.bad.example.com") != "g-deny" {
+		t.Error("the denial is not named")
+	}
+}
+
+// The same grant again never ends earlier than it did.
+func TestLaterExpiryStays(t *testing.T) {
+	soon, late := time.Now().Add(time.Hour).UTC(), time.Now().Add(2*time.Hour).UTC()
+	for _, c := range []struct {
+		name          string
+		first, second *time.Time
+		want          *time.Time
+	}{{"forever, then an hour", nil, &soon, nil}, {"an hour, then forever", &soon, nil, nil}, {"two hours, then one", &late, &soon, &late}, {"one hour, then two", &soon, &late, &late}} {
+		s := OpenGrants(filepath.Join(t.TempDir(), "grants.json"))
+		for _, e := range []*time.Time{c.first, c.second} {
+			g := grant(GrantNet, "a.example.com")
+			g.Expires = e
+			if err := s.Add(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := s.List()
+		if err != nil || len(list) != 1 || (list[0].Expires == nil) != (c.want == nil) || c.want != nil && !list[0].Expires.Equal(*c.want) {
+			t.Errorf("%s: %+v %v", c.name, list, err)
+		}
+	}
+}
