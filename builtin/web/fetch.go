@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	nethttp "net/http"
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -239,10 +241,10 @@ func (f *fetch) page(ctx context.Context, call *tool.Call, in fetchIn) (p *page,
 	if err != nil {
 		return nil, false, err
 	}
-	if p, err = f.render(in, res); err != nil {
+	if p, err = f.render(ctx, in, res); err != nil {
 		return nil, false, err
 	}
-	if ttl := cacheFor(res, f.lim.CacheTime); key != "" && ttl > 0 {
+	if ttl := cacheFor(res, f.lim.CacheTime, f.now()); key != "" && ttl > 0 {
 		cache.put(key, p, p.size(), f.now().Add(ttl))
 	}
 	return p, false, nil
@@ -273,26 +275,74 @@ func cacheKey(in fetchIn) string {
 	return string(key)
 }
 
-// cacheFor is how long an answer may be kept: not at all unless it is a whole 200,
-// and no longer than the server allows.
-func cacheFor(res *response, most time.Duration) time.Duration {
+// cacheFor is how long an answer may be kept: not at all unless it is a whole 200
+// that is the same for everybody, and no longer than the server allows. What it has
+// aged on its way counts.
+func cacheFor(res *response, most time.Duration, now time.Time) time.Duration {
 	if res.status != 200 {
 		return 0
 	}
-	for _, v := range headerOf(res.header, "Cache-Control") {
+	for _, v := range headerOf(res.header, "Vary") {
+		if strings.Contains(v, "*") {
+			return 0
+		}
+	}
+	limit := map[string]time.Duration{}
+	for _, v := range append(headerOf(res.header, "Cache-Control"), headerOf(res.header, "Pragma")...) {
 		for d := range strings.SplitSeq(strings.ToLower(v), ",") {
 			name, value, _ := strings.Cut(strings.TrimSpace(d), "=")
 			switch name {
-			case "no-store", "no-cache", "private", "must-revalidate":
+			case "no-store", "no-cache", "private", "must-revalidate", "proxy-revalidate":
 				return 0
 			case "max-age", "s-maxage":
-				if n, err := time.ParseDuration(strings.Trim(value, `"`) + "s"); err == nil && n >= 0 {
-					most = min(most, n)
+				n, ok := seconds(strings.Trim(value, `"`))
+				if !ok {
+					return 0
+				}
+				if had, twice := limit[name]; !twice || n < had {
+					limit[name] = n
 				}
 			}
 		}
 	}
-	return most
+	age, ok := seconds(first(headerOf(res.header, "Age")))
+	if !ok && headerOf(res.header, "Age") != nil {
+		return 0
+	}
+	sent := now
+	if t, err := nethttp.ParseTime(first(headerOf(res.header, "Date"))); err == nil {
+		sent = t
+	}
+	for _, n := range limit { // the shorter, whoever it is meant for
+		most = min(most, n-age)
+	}
+	if expires := headerOf(res.header, "Expires"); len(limit) == 0 && expires != nil {
+		t, err := nethttp.ParseTime(first(expires))
+		if err != nil { // such as 0: it is over
+			return 0
+		}
+		most = min(most, t.Sub(sent)-age)
+	}
+	return max(most, 0)
+}
+
+// seconds reads a number of seconds of a header.
+func seconds(s string) (time.Duration, bool) {
+	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 63)
+	if errors.Is(err, strconv.ErrRange) {
+		return century, true
+	}
+	return time.Duration(min(n, uint64(century/time.Second))) * time.Second, err == nil
+}
+
+// century is more seconds than anything is kept, and can be reckoned with.
+const century = 100 * 365 * 24 * time.Hour
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
 }
 
 func headerOf(h map[string][]string, name string) []string {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"html"
@@ -19,6 +20,7 @@ import (
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/strikethrough"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+	nethtml "golang.org/x/net/html"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/caps/http"
@@ -48,7 +50,7 @@ func (p *page) size() int64 {
 }
 
 // render makes the page of an answer.
-func (f *fetch) render(in fetchIn, res *response) (*page, error) {
+func (f *fetch) render(ctx context.Context, in fetchIn, res *response) (*page, error) {
 	p := &page{status: res.status, header: res.header, url: res.url, chain: res.chain, cut: res.cut}
 	for _, c := range res.chain {
 		_, u, _ := strings.Cut(c, " → ")
@@ -69,7 +71,10 @@ func (f *fetch) render(in fetchIn, res *response) (*page, error) {
 	text, charset := http.DecodeText(res.body, p.kind)
 	p.charset = charset
 	if in.Extract && res.status < 400 && isHTML(p.kind, text) {
-		md, cut, err := markdown(text, res.url, in.Reader)
+		md, cut, err := f.extract(ctx, text, res.url, in.Reader)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if err != nil {
 			return nil, failure(abi.TypeExecution, codeMarkdown, "the page of %s cannot be read as HTML: %v; fetch it without extract_content", hostOf(res.url), err)
 		}
@@ -83,10 +88,36 @@ func (f *fetch) render(in fetchIn, res *response) (*page, error) {
 	return p, nil
 }
 
+// conversions bounds the pages that are converted at once.
+const conversions = 2
+
+// extract is markdown for a caller that leaves when ctx ends. The work itself cannot be
+// stopped: it goes on to its end, which the bounds of markdown keep near, and until
+// then takes one of few places.
+func (f *fetch) extract(ctx context.Context, text, address string, opt readerOptions) (md string, cut bool, err error) {
+	select {
+	case f.converting <- struct{}{}:
+	case <-ctx.Done():
+		return "", false, context.Cause(ctx)
+	}
+	done := make(chan struct{})
+	go func() { // ends soon; nobody has to wait for it, because it touches nothing of the call
+		defer func() { <-f.converting }()
+		defer close(done)
+		md, cut, err = markdown(text, address, opt)
+	}()
+	select {
+	case <-done:
+		return md, cut, err
+	case <-ctx.Done():
+		return "", false, context.Cause(ctx)
+	}
+}
+
 // isText judges by the content type, and by the bytes where that says nothing.
 func isText(kind string, body []byte) bool {
-	media, params, _ := mime.ParseMediaType(kind)
-	if strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml") || params["charset"] != "" {
+	media, _, _ := mime.ParseMediaType(kind) // a charset does not make text of it
+	if strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml") {
 		return true
 	}
 	switch media {
@@ -105,10 +136,13 @@ func isHTML(kind, text string) bool {
 
 // maxHTML bounds the HTML that is converted, in bytes and without scripts and
 // styles: a long page of text, and at worst a few seconds of work for the
-// converters, which cannot be stopped in the middle. They do not escape Markdown in
-// the text: what escapes needs the square of the length, and models read the text
-// better without.
+// converters, which cannot be stopped in the middle; see tame for what else is
+// bounded. They do not escape Markdown in the text: what escapes needs the square of
+// the length, and models read the text better without.
 const maxHTML = 512 << 10
+
+// maxMarkdown bounds what comes out, in bytes.
+const maxMarkdown = 4 << 20
 
 // unread are elements that no reader sees.
 var unread = [...]string{"script", "style", "svg", "noscript", "template"}
@@ -185,12 +219,24 @@ func markdown(text, address string, opt readerOptions) (md string, cut bool, err
 	if err != nil {
 		return "", false, err
 	}
-	title, content := mainContent(text, u)
-	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), strikethrough.NewStrikethroughPlugin(), table.NewTablePlugin()))
-	out, err := conv.ConvertString(content, converter.WithDomain(u.Scheme+"://"+u.Host))
+	text, more := flat(text)
+	cut = cut || more
+	doc, err := nethtml.Parse(strings.NewReader(text))
 	if err != nil {
 		return "", false, err
 	}
+	tame(doc)
+	title, content := mainContent(text, doc, u)
+	tables := table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal)) // a wide cell would widen its whole column
+	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), strikethrough.NewStrikethroughPlugin(), tables))
+	raw, err := conv.ConvertNode(content, converter.WithDomain(u.Scheme+"://"+u.Host))
+	if err != nil {
+		return "", false, err
+	}
+	if len(raw) > maxMarkdown {
+		raw, cut = raw[:maxMarkdown], true
+	}
+	out := withPipes(strings.ToValidUTF8(string(raw), ""))
 	var b strings.Builder
 	if title != "" {
 		b.WriteString("# " + title + "\n\n")
@@ -211,24 +257,27 @@ const maxTitle = 2000
 
 // mainContent is the title and the article of a page, or all of it where there is
 // no article.
-func mainContent(text string, u *url.URL) (title, content string) {
-	content = text
+func mainContent(text string, doc *nethtml.Node, u *url.URL) (title string, content *nethtml.Node) {
 	if m := titleTag.FindStringSubmatch(text); m != nil && len(m[1]) <= maxTitle {
 		title = oneLine(html.UnescapeString(m[1]))
 	}
-	article, err := readability.FromReader(strings.NewReader(text), u)
-	if err != nil || article.Node == nil {
-		return title, content
+	at := *u // what is relative is joined to it, so a long one would be repeated
+	if at.RawQuery, at.Fragment = "", ""; len(at.EscapedPath()) > maxPath {
+		at.Path, at.RawPath = "/", ""
 	}
-	if t := oneLine(article.Title()); t != "" {
+	article, err := readability.FromDocument(doc, &at)
+	if err != nil || article.Node == nil {
+		return title, doc
+	}
+	if t := oneLine(article.Title()); t != "" && len(t) <= maxTitle {
 		title = t
 	}
-	var b strings.Builder
-	if err := article.RenderHTML(&b); err == nil && strings.TrimSpace(b.String()) != "" {
-		content = b.String()
-	}
-	return title, content
+	return title, article.Node
 }
+
+// maxPath is the longest path of a page that relative addresses are joined to, in
+// bytes.
+const maxPath = 1000
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 

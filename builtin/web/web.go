@@ -162,6 +162,8 @@ type shared struct {
 	lim    Limits
 	wrong  error // what is wrong with the options
 	client *http.Client
+	// converting has an element for each page that is being converted.
+	converting chan struct{}
 
 	mu       sync.Mutex
 	sessions map[string]*caches
@@ -171,7 +173,7 @@ type shared struct {
 type caches struct{ pages, searches *cache }
 
 func newShared(o Options) *shared {
-	s := &shared{opt: o, lim: o.Limits.withDefaults(), wrong: o.Check(), sessions: map[string]*caches{}}
+	s := &shared{opt: o, lim: o.Limits.withDefaults(), wrong: o.Check(), sessions: map[string]*caches{}, converting: make(chan struct{}, conversions)}
 	s.client = http.New(http.Options{
 		Policy: http.Policy{Hosts: patterns(o.AllowedHosts), Blocked: patterns(o.BlockedHosts), AllowPrivateNetwork: o.AllowPrivateNetwork},
 		// A call's own deadline bounds all of it; what is read is bounded where it is
