@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/builtin/internal/args"
 	"github.com/bladehost/bladehost/builtin/internal/file"
 	"github.com/bladehost/bladehost/builtin/internal/search"
+	"github.com/bladehost/bladehost/host/policy"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -68,6 +70,7 @@ func (c *core) grep() tool.Tool {
 					"Unless multiline is set, a match is within one line, and a pattern with a line end in it is refused.",
 					"output_mode says what is returned: the paths of files with a match, the lines with a match (with context where -A, -B or -C ask for it), or how many lines match in each file. The order is that of the paths.",
 					"Not searched are what .gitignore files leave out, node_modules, .git, dist, build and the like, logs, lock files and temporary files, names that start with a dot, links, and binary files; a glob that names a file brings it back.",
+					"Files that usually hold secrets, such as keys and .env, are searched only where path names them. What is not in the answer is said in a last entry, note.",
 					"Lines of more than 2000 characters are cut. Use head_limit and offset to page through many entries.",
 				},
 				Examples: []abi.Example{{Description: "Where a function is called, with two lines around", Params: json.RawMessage(`{"pattern":"\\bparse\\(","type":"go","output_mode":"content","-C":2}`)}},
@@ -116,13 +119,14 @@ func grepArgs(a *file.Access, input json.RawMessage) (*grepIn, search.GrepQuery,
 		q.Before, q.After = value(in.Context), value(in.Context)
 	}
 	if in.Head != nil {
-		q.Enough = value(in.Head) + value(in.Offset)
+		q.Enough = value(in.Head) + value(in.Offset) + 1 // one more tells that there are more
 	}
 	t, err := a.Folder(in.Path)
 	if err != nil {
 		return nil, q, err
 	}
 	q.Start = t
+	q.Secret = secrets(in.Path, t)
 	if err := reachable(t); err != nil {
 		return nil, q, err
 	}
@@ -138,13 +142,26 @@ func value(i *args.Int) int {
 
 // grepEntry is one entry of the result.
 type grepEntry struct {
-	FilePath  string   `json:"file_path"`
+	FilePath  string   `json:"file_path,omitempty"`
 	Line      *int     `json:"line_number,omitempty"`
 	Content   *string  `json:"content,omitempty"`
 	Count     *int     `json:"count,omitempty"`
 	Before    []string `json:"context_before,omitempty"`
 	After     []string `json:"context_after,omitempty"`
 	Truncated bool     `json:"truncated,omitempty"`
+	// Note is what the model has to know of the whole; such an entry has nothing else and is the last.
+	Note string `json:"note,omitempty"`
+}
+
+// secrets are the files that a search leaves out: those that Read would be refused, or asked for. A path that
+// names a folder of secrets was judged before, by its name.
+func secrets(asked string, start *file.Target) func(string) bool {
+	level := map[policy.Sensitive]int{policy.SensitiveMedium: 1, policy.SensitiveHigh: 2}
+	known := 0
+	if asked != "" {
+		known = level[policy.Sensitivity(file.RealPath(start.Path))]
+	}
+	return func(path string) bool { return level[policy.Sensitivity(path)] > known }
 }
 
 func runGrep(ctx context.Context, in *grepIn, q search.GrepQuery, call *tool.Call) (*abi.Result, error) {
@@ -170,11 +187,13 @@ func runGrep(ctx context.Context, in *grepIn, q search.GrepQuery, call *tool.Cal
 	if in.Head != nil {
 		list = list[:min(value(in.Head), len(list))]
 	}
-	model, err := fitting(list)
+	more := len(all) - len(list) - min(value(in.Offset), len(all))
+	notes := grepNotes(a, in, more)
+	model, kept, err := fitting(list, notes)
 	if err != nil {
 		return nil, err
 	}
-	cut := a.Incomplete || len(model) < len(list)
+	cut := a.Incomplete || kept < len(list) || more > 0
 	meta := map[string]any{
 		"search_pattern": in.Pattern, "search_path": q.Start.Path, "output_mode": in.Mode, "case_insensitive": in.Fold,
 		"total_matches": len(list), "original_total": len(all), "strategy": a.Strategy, "exit_code": 1, "truncated": cut, "files_searched": a.Searched,
@@ -188,8 +207,8 @@ func runGrep(ctx context.Context, in *grepIn, q search.GrepQuery, call *tool.Cal
 	if in.Head != nil {
 		meta["head_limit"] = value(in.Head)
 	}
-	if len(model) < len(list) {
-		meta["returned_matches"] = len(model)
+	if kept < len(list) {
+		meta["returned_matches"] = kept
 	}
 	if a.Incomplete {
 		meta["incomplete"] = a.Why
@@ -197,10 +216,14 @@ func runGrep(ctx context.Context, in *grepIn, q search.GrepQuery, call *tool.Cal
 	if a.Skipped > 0 {
 		meta["skipped"] = a.Skipped
 	}
+	if a.Secrets > 0 {
+		meta["skipped_sensitive"] = a.Secrets
+	}
 	data := struct {
 		Matches   []grepEntry `json:"matches"`
 		Truncated bool        `json:"truncated"`
-	}{list, cut}
+		Notes     []string    `json:"notes,omitempty"`
+	}{list, cut, notes}
 	return result(model, data, fmt.Sprintf("%d entries for %s", len(list), clip(in.Pattern)), meta)
 }
 
@@ -226,17 +249,49 @@ func grepEntries(in *grepIn, a search.GrepAnswer) []grepEntry {
 	return out
 }
 
-// fitting are the entries that fit into what a model gets, whole ones only.
-func fitting(list []grepEntry) ([]grepEntry, error) {
-	size := 2
-	for i, e := range list {
-		raw, err := abi.Marshal(e)
+// grepNotes are what the entries do not tell: that they are not all.
+func grepNotes(a search.GrepAnswer, in *grepIn, more int) (notes []string) {
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if more > 0 {
+		add("There are more entries; go on with offset %d.", value(in.Offset)+value(in.Head))
+	}
+	if a.Incomplete {
+		add("Not all was searched: %s. Search a smaller folder, or narrow it with glob or type.", a.Why)
+	}
+	if a.Secrets > 0 {
+		add("Files that usually hold secrets were not searched: %d. Give one as path where it is needed; that needs a permission.", a.Secrets)
+	}
+	if a.Skipped > 0 {
+		add("Files and folders that could not be read, or have lines too long to be searched: %d.", a.Skipped)
+	}
+	if a.Binary {
+		add("The file is no text, so it was not searched.")
+	}
+	return notes
+}
+
+// fitting is what a model gets: as many of the entries as fit, whole ones only, and the notes. kept is how
+// many entries are there.
+func fitting(list []grepEntry, notes []string) (model []grepEntry, kept int, err error) {
+	const rest = "There are more entries than fit here; go on with a larger offset, or narrow the search."
+	size := 100 + file.Units(rest)
+	for _, n := range notes {
+		size += file.Units(n) + 100
+	}
+	for kept < len(list) {
+		raw, err := abi.Marshal(list[kept])
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if size += file.Units(string(raw)) + 1; size > maxGrepModel {
-			return list[:i], nil
+			notes = append([]string{rest}, notes...)
+			break
 		}
+		kept++
 	}
-	return list, nil
+	model = list[:kept:kept]
+	if len(notes) > 0 {
+		model = append(model, grepEntry{Note: strings.Join(notes, " ")})
+	}
+	return model, kept, nil
 }

@@ -163,9 +163,9 @@ func TestGrepModes(t *testing.T) {
 		{map[string]any{"pattern": "needle"}, `[{"file_path":"R/a.txt"},{"file_path":"R/b/c.txt"}]`},
 		{map[string]any{"pattern": "needle", "output_mode": "count"}, `[{"file_path":"R/a.txt","count":1},{"file_path":"R/b/c.txt","count":2}]`},
 		{map[string]any{"pattern": "needle", "output_mode": "content"}, `[{"file_path":"R/a.txt","line_number":2,"content":"two needle"},{"file_path":"R/b/c.txt","line_number":1,"content":"needle"},{"file_path":"R/b/c.txt","line_number":2,"content":"needle 2"}]`},
-		{map[string]any{"pattern": "needle", "output_mode": "content", "-n": false, "head_limit": "1"}, `[{"file_path":"R/a.txt","content":"two needle"}]`},
+		{map[string]any{"pattern": "needle", "output_mode": "content", "-n": false, "head_limit": "1"}, `[{"file_path":"R/a.txt","content":"two needle"},{"note":"There are more entries; go on with offset 1."}]`},
 		{map[string]any{"pattern": "NEEDLE", "-i": true, "output_mode": "content", "-C": 1, "-A": 9, "path": "a.txt"}, `[{"file_path":"R/a.txt","line_number":2,"content":"two needle","context_before":["one"],"context_after":["three"]}]`},
-		{map[string]any{"pattern": "needle", "output_mode": "content", "offset": 1, "head_limit": 1}, `[{"file_path":"R/b/c.txt","line_number":1,"content":"needle"}]`},
+		{map[string]any{"pattern": "needle", "output_mode": "content", "offset": 1, "head_limit": 1}, `[{"file_path":"R/b/c.txt","line_number":1,"content":"needle"},{"note":"There are more entries; go on with offset 2."}]`},
 		{map[string]any{"pattern": "needle", "output_mode": "content", "offset": 99}, `[]`},
 		{map[string]any{"pattern": "nowhere"}, `[]`},
 		{map[string]any{"pattern": "two.*three", "multiline": true, "output_mode": "content"}, `[{"file_path":"R/a.txt","line_number":2,"content":"two needle"},{"file_path":"R/a.txt","line_number":3,"content":"three"}]`},
@@ -190,7 +190,7 @@ func TestGrepLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := data[grepOut](t, res)
-	if file.Units(string(res.Model)) > maxGrepModel || len(model) < 100 || len(d.Matches) != 5000 || !d.Truncated || res.Metadata["truncated"] != true || res.Metadata["returned_matches"] != len(model) || res.Metadata["resultExternalized"] != nil {
+	if file.Units(string(res.Model)) > maxGrepModel || len(model) < 100 || len(d.Matches) != 5000 || !d.Truncated || res.Metadata["truncated"] != true || res.Metadata["returned_matches"] != len(model)-1 || model[len(model)-1].Note == "" || res.Metadata["resultExternalized"] != nil {
 		t.Errorf("%d characters, %d entries, data %d, %v", len(res.Model), len(model), len(d.Matches), res.Metadata)
 	}
 	// More than can be returned at all: what fits, and that it is not all.

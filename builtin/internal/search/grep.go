@@ -51,6 +51,9 @@ type GrepQuery struct {
 	Before, After int
 	// Enough is how many entries are needed; 0 means all.
 	Enough int
+	// Secret tells files that a search over a folder leaves out, by their absolute paths without links;
+	// nil means none. A start that is a file is searched whatever it says.
+	Secret func(path string) bool
 	// Ripgrep is the program that is asked which files may match, or empty.
 	Ripgrep string
 
@@ -98,6 +101,10 @@ type GrepAnswer struct {
 	Why        string
 	// Skipped are files and folders that could not be read.
 	Skipped int64
+	// Secrets are files left out because of GrepQuery.Secret.
+	Secrets int64
+	// Binary says that the start is a file that is no text, so that nothing was looked for.
+	Binary bool
 }
 
 // Grep looks for a pattern in files.
@@ -120,6 +127,8 @@ func Grep(ctx context.Context, q GrepQuery) (GrepAnswer, error) {
 		return a, err
 	case st.IsDir():
 		err = g.list(sel, &a)
+	case !st.IsRegular():
+		return a, file.Failed("search", q.Start.Path, fs.ErrNotRegular)
 	default:
 		g.files = []string{""}
 	}
@@ -132,6 +141,10 @@ func Grep(ctx context.Context, q GrepQuery) (GrepAnswer, error) {
 		}
 		g.run(&a)
 		a.Skipped += g.skipped.Load()
+		if !st.IsDir() {
+			a.Binary = g.binary.Load()
+			err = g.failed
+		}
 	}
 	if e := file.Aborted(ctx); e != nil {
 		return a, e
@@ -149,13 +162,16 @@ type grep struct {
 	ctx   context.Context
 	q     GrepQuery
 	re    *regex
-	files []string // relative to the start; "" is the start itself
+	files []string        // relative to the start; "" is the start itself
+	own   map[string]bool // files that ripgrep is not asked about
 
 	results []*FileHits
 	done    []bool
 	next    atomic.Int64
 	stopped atomic.Bool
 	skipped atomic.Int64
+	binary  atomic.Bool // a file that is no text was passed over
+	failed  error       // why the start, which is a file, could not be searched
 
 	mu       sync.Mutex
 	frontier int // files below it are done
@@ -168,12 +184,18 @@ type grep struct {
 // list finds the files of a folder that are to be searched.
 func (g *grep) list(sel *selection, a *GrepAnswer) error {
 	var mu sync.Mutex
+	real := file.RealPath(g.q.Start.Path) // below it the walk follows no link
 	st, err := Walk{Start: g.q.Start, Hidden: sel.hidden, MaxEntries: 4 * maxGrepFiles, Visit: func(e Entry) bool {
 		if e.Type != fs.TypeRegular || !sel.takes(&e) {
 			return true
 		}
+		secret := g.q.Secret != nil && g.q.Secret(filepath.Join(real, filepath.FromSlash(e.Path)))
 		mu.Lock()
 		defer mu.Unlock()
+		if secret {
+			a.Secrets++
+			return true
+		}
 		g.files = append(g.files, e.Path)
 		return len(g.files) < maxGrepFiles
 	}}.Run(g.ctx)

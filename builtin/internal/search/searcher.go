@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/builtin/internal/file"
 	"github.com/bladehost/bladehost/host/caps/fs"
 )
@@ -73,13 +74,13 @@ func (s *searcher) open(rel string) (*fs.File, error) {
 func (s *searcher) file(rel string) *FileHits {
 	f, err := s.open(rel)
 	if err != nil {
-		s.g.skipped.Add(1)
+		s.missed(rel, err)
 		return nil
 	}
 	defer func() { _ = f.Close() }() // read only
 	out := &FileHits{Path: s.g.path(rel)}
-	if !s.search(f, out) {
-		s.g.skipped.Add(1)
+	if err := s.search(f, out); err != nil {
+		s.missed(rel, err)
 	}
 	if len(out.Hits) == 0 && out.Count == 0 {
 		return nil
@@ -87,8 +88,21 @@ func (s *searcher) file(rel string) *FileHits {
 	return out
 }
 
-// search reads the file window by window. It reports false if it could not read all of it.
-func (s *searcher) search(f *fs.File, out *FileHits) bool {
+// missed notes a file that was not searched, or not all of it. Of the start itself the error is told.
+func (s *searcher) missed(rel string, err error) {
+	s.g.skipped.Add(1)
+	if rel == "" { // then there is no other file, and no other searcher
+		s.g.failed = file.Failed("search", s.g.q.Start.Path, err)
+	}
+}
+
+// tooLarge is the error of a file that cannot be searched because all of something does not fit into memory.
+func (s *searcher) tooLarge(what string, limit int) error {
+	return file.Error(abi.TypeValidation, file.CodeTooLarge, "%s cannot be searched to its end: %s must have at most %d MiB. Read parts of it with offset and limit.", s.g.q.Start.Path, what, limit>>20)
+}
+
+// search reads the file window by window. The error says that it could not read all of it.
+func (s *searcher) search(f *fs.File, out *FileHits) error {
 	if s.buf == nil {
 		s.buf = make([]byte, 0, 256<<10)
 	}
@@ -101,7 +115,7 @@ func (s *searcher) search(f *fs.File, out *FileHits) bool {
 	w := &windows{s: s, out: out}
 	for first := true; ; {
 		if s.g.ctx.Err() != nil || s.g.stopped.Load() {
-			return true // the call says so
+			return nil // the call says so
 		}
 		var err error
 		buf, err = fillUp(f, buf, most, s.g.stoppedNow)
@@ -110,11 +124,12 @@ func (s *searcher) search(f *fs.File, out *FileHits) bool {
 			switch e, bom := file.SniffEncoding(head[:min(len(head), 3)]); {
 			case e == file.UTF16LE, e == file.UTF16BE:
 				if err != io.EOF {
-					return false // too large to be decoded at once
+					return s.tooLarge("a file in UTF-16", most)
 				}
 				buf = []byte(file.Decode(buf).S)
 			case bytes.IndexByte(head, 0) >= 0:
-				return true
+				s.g.binary.Store(true)
+				return nil
 			case bom > 0:
 				buf = append(buf[:0], buf[bom:]...)
 			}
@@ -123,20 +138,22 @@ func (s *searcher) search(f *fs.File, out *FileHits) bool {
 		switch {
 		case err == io.EOF:
 			w.take(buf, true)
-			return true
-		case err != nil, once:
-			return false
+			return nil
+		case err != nil:
+			return err
+		case once:
+			return s.tooLarge("a file searched as a whole", most)
 		}
 		used := w.take(buf, false)
 		if used == 0 { // a line, with its context, that does not fit
 			if most *= 2; most > maxLine {
-				return false
+				return s.tooLarge("a line with its context", maxLine)
 			}
 			continue
 		}
 		buf = append(buf[:0], buf[used:]...)
 		if w.finished {
-			return true
+			return nil
 		}
 	}
 }
