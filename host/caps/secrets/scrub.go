@@ -14,8 +14,9 @@ import (
 // and safe for concurrent use.
 type Scrubber struct {
 	forms []form
-	// first are the bytes that forms begin with.
-	first [256]bool
+	// starts are the characters that forms begin with, first the bytes that may spell
+	// one of them.
+	starts, first [256]bool
 }
 
 // form is one spelling of a value. A soft one may have line breaks in it.
@@ -34,7 +35,7 @@ func NewScrubber(values map[string]string) *Scrubber {
 			if len(text) >= minLength && !seen[text] {
 				seen[text] = true
 				s.forms = append(s.forms, form{text, m, i > 0})
-				s.first[text[0]] = true
+				s.first[text[0]], s.starts[text[0]] = true, true
 				if text[0] == ' ' {
 					s.first['+'] = true
 				}
@@ -133,8 +134,15 @@ func (s *Scrubber) scan(b []byte, end bool) (out, rest []byte) {
 // at is the longest form that b, which is not empty, starts with; begun says that b is the beginning
 // of a longer one.
 func (s *Scrubber) at(b []byte) (mark string, n int, begun bool) {
+	spelled := b[0] == '%' || b[0] == '\\' || b[0] == '&' || b[0] == '+'
+	if c, known := spelledChar(b); spelled && known && !s.starts[c] && !s.starts[b[0]] {
+		return "", 0, false
+	}
 	for i := range s.forms {
 		f := &s.forms[i]
+		if b[0] != f.text[0] && !spelled {
+			continue
+		}
 		n, short := f.match(f.text, b)
 		begun = begun || short
 		if n > 0 {

@@ -141,3 +141,25 @@ func entity(c byte, b []byte) (spelled int, more bool) {
 	}
 	return 0, false
 }
+
+// spelledChar is the character that the start of b spells out, where that is quickly
+// known: most spellings in a text are of characters that no value begins with.
+func spelledChar(b []byte) (c byte, known bool) {
+	digits := ""
+	switch {
+	case len(b) < 6:
+		return 0, false
+	case b[0] == '%':
+		digits = string(b[1:3])
+	case b[0] == '\\' && b[1] == 'u':
+		digits = string(b[2:6])
+	case b[0] == '\\' && b[1] == 'x':
+		digits = string(b[2:4])
+	case b[0] == '\\' && b[1] != 't':
+		return b[1], true
+	default:
+		return 0, false
+	}
+	v, err := strconv.ParseUint(digits, 16, 8)
+	return byte(v), err == nil
+}

@@ -72,3 +72,12 @@ func TestSpellings(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkScrub(b *testing.B) {
+	s := NewScrubber(map[string]string{odd: "T", "ghp_0123456789abcdefghijABCDEFGHIJ012345": "U"})
+	text := []byte(strings.Repeat(`{"url":"https:\/\/api.example.com\/a?b=%20c&d=e","text":"the quick brown fox, 0123456789abcdef"},`, 10_000))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		s.Bytes(text)
+	}
+}
