@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"sort"
 	"strings"
 
@@ -106,9 +107,30 @@ func (p Paths) Judge(path string, explicit bool) PathVerdict {
 			}
 			return deny("it is relative and the session has no current folder")
 		}
-		abs = filepath.Join(p.Cwd, abs)
+		abs = p.Cwd + string(filepath.Separator) + abs // not cleaned: see realPath
 	}
-	abs = filepath.Clean(abs)
+	v = p.judgeReal(v, abs, explicit)
+	// A tool that cleans a path before it opens it means something else by ".."
+	// behind a link: then both are judged.
+	if clean := filepath.Clean(abs); v.Behavior != tool.PermissionDeny && hasParent(abs) {
+		if c := p.judgeReal(PathVerdict{Path: path, Behavior: tool.PermissionAllow}, clean, explicit); c.Behavior != tool.PermissionAllow {
+			return c
+		}
+	}
+	return v
+}
+
+// hasParent reports whether a path has a component "..".
+func hasParent(path string) bool {
+	return slices.Contains(strings.Split(filepath.ToSlash(path), "/"), "..")
+}
+
+// judgeReal judges where a path that starts at the top leads.
+func (p Paths) judgeReal(v PathVerdict, abs string, explicit bool) PathVerdict {
+	deny := func(reason string) PathVerdict {
+		v.Behavior, v.Reason = tool.PermissionDeny, reason
+		return v
+	}
 	real, err := realPath(abs)
 	if err != nil {
 		return deny(err.Error())
@@ -116,7 +138,7 @@ func (p Paths) Judge(path string, explicit bool) PathVerdict {
 	v.Real = real
 	inside := false
 	for _, r := range p.Roots {
-		if root, err := realPath(filepath.Clean(r)); err == nil && within(root, real) {
+		if root, err := realPath(r); err == nil && within(root, real) {
 			inside = true
 			break
 		}
@@ -151,27 +173,64 @@ func within(root, path string) bool {
 
 var errDangling = errors.New("it is a link that leads nowhere")
 
-// realPath follows the links of a path as far as it exists and keeps the rest.
-// It is for a decision and its explanation; what enforces it is the file system
-// capability, which never opens by path name again.
+var errRelative = errors.New("it does not start at the top of the file system")
+
+// realPath follows the links of a path as far as it exists and keeps the rest. It
+// goes component by component, as the kernel does: ".." behind a link is the folder
+// above the one that the link leads to. Windows takes ".." away first, and so does it
+// there. It is for a decision and its explanation; what enforces it is the file
+// system capability, which never opens by path name again.
 func realPath(path string) (string, error) {
-	rest := ""
-	for p := path; ; p = filepath.Dir(p) {
-		real, err := filepath.EvalSymlinks(p)
+	if !filepath.IsAbs(path) {
+		return "", errRelative
+	}
+	const sep = string(filepath.Separator)
+	if runtime.GOOS == "windows" {
+		path = filepath.Clean(path)
+	}
+	vol := filepath.VolumeName(path)
+	at, rest := vol+sep, "" // what is there, links followed, and what is not
+	for c := range strings.SplitSeq(filepath.ToSlash(path[len(vol):]), "/") {
 		switch {
-		case err == nil:
-			return filepath.Join(real, rest), nil
-		case !errors.Is(err, fs.ErrNotExist):
+		case c == "" || c == ".":
+			continue
+		case c == ".." && rest == "":
+			at = filepath.Dir(at)
+			continue
+		case c == "..":
+			if rest = filepath.Dir(rest); rest == "." {
+				rest = ""
+			}
+			continue
+		case rest != "":
+			rest += sep + c
+			continue
+		}
+		next := filepath.Join(at, c)
+		fi, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			rest = c
+			continue
+		case err != nil:
+			return "", errors.New("it cannot be resolved: " + reasonOf(err))
+		case fi.Mode()&(fs.ModeSymlink|fs.ModeIrregular) == 0:
+			at = next
+			continue
+		}
+		switch at, err = filepath.EvalSymlinks(next); {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", errDangling
+		case err != nil:
 			return "", errors.New("it cannot be resolved: " + reasonOf(err))
 		}
-		if fi, err := os.Lstat(p); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return "", errDangling
-		}
-		if p == filepath.Dir(p) {
-			return path, nil
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
 	}
+	if runtime.GOOS == "windows" { // short names
+		if long, err := filepath.EvalSymlinks(at); err == nil {
+			at = long
+		}
+	}
+	return filepath.Join(at, rest), nil
 }
 
 func reasonOf(err error) string {

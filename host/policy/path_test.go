@@ -84,7 +84,7 @@ func world(t testing.TB) (root, outside string) {
 		t.Fatal(err)
 	}
 	root, outside = filepath.Join(base, "root"), filepath.Join(base, "outside")
-	for _, d := range []string{root + "/sub", root + "/.ssh", outside, base + "/root-evil"} {
+	for _, d := range []string{root + "/sub", root + "/sub/inner", root + "/.ssh", outside + "/sub", base + "/root-evil"} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func world(t testing.TB) (root, outside string) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"/out": outside, "/up": "..", "/leaf": outside + "/secret", "/in": root + "/sub", "/loop": root + "/loop", "/dangling": outside + "/nothing", "/key": root + "/.ssh", "/sub/back": "../..", "/leaf\n": outside + "/secret"} {
+	for link, to := range map[string]string{"/out": outside, "/up": "..", "/leaf": outside + "/secret", "/in": root + "/sub", "/loop": root + "/loop", "/dangling": outside + "/nothing", "/key": root + "/.ssh", "/sub/back": "../..", "/deep": outside + "/sub", "/near": root + "/sub/inner", "/leaf\n": outside + "/secret"} {
 		if err := os.Symlink(to, root+link); err != nil {
 			t.Fatal(err)
 		}
@@ -113,6 +113,15 @@ func TestJudgePaths(t *testing.T) {
 		"..": "deny", "../outside/secret": "deny", "out/secret": "deny", "up/outside": "deny", "leaf": "deny", "loop": "deny", "dangling": "deny", "dangling/x": "deny", "sub/back/outside/secret": "deny",
 		outside: "deny", root + "-evil/x": "deny", "/": "deny", "/etc/passwd": "deny", "a\x00": "deny", "leaf\n": "deny", "a/b": "deny",
 		".env": "ask", "sub/.env.prod": "ask", "key/config": "deny", ".ssh/config": "deny", "sub/x.pem": "deny", "data.sqlite": "allow",
+	} {
+		if got := p.Judge(path, false); string(got.Behavior) != want || (want != "allow") != (got.Reason != "") {
+			t.Errorf("%q: %+v, want %s", path, got, want)
+		}
+	}
+	// ".." behind a link is what the kernel makes of it, and what a tool does that cleans its path.
+	for path, want := range map[string]string{
+		"deep/../secret": "deny", "deep/..": "deny", "deep/../../root/a": "allow", root + "/deep/../secret": "deny", "deep/./../secret": "deny", "deep//../secret": "deny", "sub/../deep/../secret": "deny",
+		"near/../b": "allow", "near/../../a": "deny", "near/../../.env": "deny", "near/../../../outside/secret": "deny", "near/../../..": "deny", "new/../a": "allow", "new/x/../../a": "allow", "new/../..": "deny", "new/../.env": "ask", "deep/../../root/.env": "ask",
 	} {
 		if got := p.Judge(path, false); string(got.Behavior) != want || (want != "allow") != (got.Reason != "") {
 			t.Errorf("%q: %+v, want %s", path, got, want)
@@ -150,7 +159,7 @@ func TestJudgePaths(t *testing.T) {
 // what is outside; judging twice says the same.
 func FuzzJudge(f *testing.F) {
 	root, outside := world(f)
-	for _, s := range []string{"a", "..", "../outside/secret", "out/secret", "sub/back/outside", outside, root + "/in/b", "./././a", "sub//b", "up/up/up", "/", "", " a", "a ", "\x00", "leaf\n", "key/x", "~", "~root/x", `\..\x`, "sub/.././../root/a", strings.Repeat("../", 50) + "etc/passwd", strings.Repeat("x/", 2000)} {
+	for _, s := range []string{"a", "..", "../outside/secret", "out/secret", "sub/back/outside", outside, root + "/in/b", "./././a", "sub//b", "up/up/up", "/", "", " a", "a ", "\x00", "leaf\n", "key/x", "~", "~root/x", "deep/../secret", "near/../../a", `\..\x`, "sub/.././../root/a", strings.Repeat("../", 50) + "etc/passwd", strings.Repeat("x/", 2000)} {
 		f.Add(s, false)
 		f.Add(root+"/"+s, true)
 	}
