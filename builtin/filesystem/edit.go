@@ -103,10 +103,17 @@ func (c *core) runEdit(ctx context.Context, in *editIn, t *file.Target, call *to
 	if text.Lossy || file.Binary(src[:min(len(src), file.SniffSize)]) {
 		return nil, file.Error(abi.TypeValidation, file.CodeEncoding, "%s is no text in UTF-8, UTF-16 or Latin-1, so a change would damage it. Write can replace the file as a whole.", t.Path)
 	}
-	f := locate(text.S, in.Old, *in.New)
+	f := locate(ctx, text.S, in.Old, *in.New)
+	if err := file.Aborted(ctx); err != nil {
+		return nil, err
+	}
 	switch {
 	case len(f.spans) == 0:
-		return nil, noMatch(t, text.S, in.Old)
+		missed := noMatch(ctx, t, text.S, in.Old)
+		if err := file.Aborted(ctx); err != nil { // then it was not looked for to the end
+			return nil, err
+		}
+		return nil, missed
 	case len(f.spans) > 1 && !in.ReplaceAll:
 		return nil, notUnique(t, text.S, f.spans)
 	}

@@ -28,7 +28,7 @@ func TestEditMatching(t *testing.T) {
 		{"LF in a CR LF file", "one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2\n3", false, "1\r\n2\r\n3\r\nthree\r\n", strategyExact},
 		{"new lines in a CR LF file", "one\r\ntwo\r\n", "one", "1\n1b", false, "1\r\n1b\r\ntwo\r\n", strategyExact},
 		{"CR LF in an LF file", "one\ntwo\n", "one\r\ntwo", "1\r\n2", false, "1\n2\n", strategyExact},
-		{"CR LF as given", "one\r\ntwo\r\n", "one\r\n", "1\n", false, "1\ntwo\r\n", strategyExact},
+		{"LF for CR LF", "one\r\ntwo\r\n", "one\r\n", "1\n", false, "1\r\ntwo\r\n", strategyExact},
 		{"mixed ends, only the place changes", "a\nb\r\nc\nd\n", "b\nc", "x\ny", false, "a\nx\ny\nd\n", strategyExact},
 		{"several in CR LF", "x\r\ny\r\nx\r\ny\r\n", "x\ny", "z", true, "z\r\nz\r\n", strategyExact},
 		{"curly quotes", "say “hello” and ‘x’\n", "say \"hello\"", "tell \"hello\"", false, "tell “hello” and ‘x’\n", strategyQuotes},
@@ -120,7 +120,7 @@ func TestEditHelpers(t *testing.T) {
 			}
 			continue
 		}
-		f := byIndent(c.Content, c.Search, "")
+		f := byIndent(t.Context(), c.Content, c.Search, "")
 		var got *string
 		if len(f.spans) > 0 {
 			s := c.Content[f.spans[0].from:f.spans[0].to]
@@ -295,7 +295,7 @@ func FuzzEdit(f *testing.F) {
 		if old == "" {
 			return
 		}
-		m := locate(text, old, fresh)
+		m := locate(t.Context(), text, old, fresh)
 		at := 0
 		for _, s := range m.spans {
 			if s.from < at || s.to < s.from || s.to > len(text) {
@@ -314,7 +314,7 @@ func FuzzEdit(f *testing.F) {
 			t.Errorf("%q", after)
 		}
 		excerpt(text, m.spans, m.fresh) // does not panic
-		if back := locate(text, old, old); back.strategy == strategyExact && !strings.Contains(text+old, "\r") && applied(text, back) != text {
+		if back := locate(t.Context(), text, old, old); back.strategy == strategyExact && !strings.Contains(text+old, "\r") && applied(text, back) != text {
 			t.Errorf("%q in %q changes it", old, text)
 		}
 	})

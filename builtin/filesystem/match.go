@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"context"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -27,7 +28,7 @@ type found struct {
 
 // locate finds old in text. fresh text is written the way the file is: with its
 // line ends, quotes and indentation.
-func locate(text, old, fresh string) found {
+func locate(ctx context.Context, text, old, fresh string) found {
 	if f := literal(text, old, fresh); f.spans != nil {
 		return f
 	}
@@ -37,7 +38,7 @@ func locate(text, old, fresh string) found {
 	if crlf(text) {
 		eol = "\r\n"
 	}
-	f := approach(flat, lf(old), lf(fresh))
+	f := approach(ctx, flat, lf(old), lf(fresh))
 	if f.spans == nil {
 		return found{}
 	}
@@ -57,11 +58,16 @@ func literal(text, old, fresh string) found {
 	if !strings.Contains(text, "\r\n") && !strings.Contains(old, "\r") && strings.Contains(text, "\n") {
 		fresh = lf(fresh)
 	}
+	if strings.Contains(old, "\r\n") && !strings.Contains(fresh, "\r") && lf(old) != fresh { // only the line ends were to change, else
+		if strings.Count(old, "\r\n") == strings.Count(old, "\n") || crlf(text) {
+			fresh = strings.ReplaceAll(fresh, "\n", "\r\n")
+		}
+	}
 	return found{strategyExact, spans, func(span) string { return fresh }}
 }
 
 // approach tries the strategies on texts with plain line ends.
-func approach(text, old, fresh string) found {
+func approach(ctx context.Context, text, old, fresh string) found {
 	if spans := occurrences(text, old); spans != nil {
 		return found{strategyExact, spans, func(span) string { return fresh }}
 	}
@@ -74,7 +80,7 @@ func approach(text, old, fresh string) found {
 			return found{strategyUnescape, spans, func(span) string { return fresh }}
 		}
 	}
-	return byIndent(text, old, fresh)
+	return byIndent(ctx, text, old, fresh)
 }
 
 // occurrences are where old is in text, from left to right without overlaps.
@@ -256,7 +262,7 @@ func unescape(s string) string {
 }
 
 // byIndent finds lines that differ only in how far all of them are indented.
-func byIndent(text, old, fresh string) found {
+func byIndent(ctx context.Context, text, old, fresh string) found {
 	want := strings.Split(old, "\n")
 	lead := indentOf(want[0])
 	if len(want) < 2 || lead == "" {
@@ -273,6 +279,9 @@ func byIndent(text, old, fresh string) found {
 	var out found
 	budget := maxLineCompares
 	for i := 0; i+len(want) <= len(lines) && budget > 0; i++ {
+		if i%1024 == 0 && ctx.Err() != nil {
+			break
+		}
 		own := indentOf(lines[i])
 		if !sameLines(lines[i:i+len(want)], want, own, &budget) {
 			continue
@@ -289,13 +298,13 @@ func byIndent(text, old, fresh string) found {
 	return out
 }
 
-// maxLineCompares bounds the lines that byIndent compares: in a file of lines that are all alike it would
+// maxLineCompares bounds the lines that byIndent compares, a long one counting as several: in a file of lines that are all alike it would
 // compare each with each. Beyond it, nothing more is found.
 const maxLineCompares = 20_000_000
 
 func sameLines(lines, want []string, own string, budget *int) bool {
 	for i, w := range want {
-		*budget--
+		*budget -= 1 + len(w)/16
 		if strings.TrimPrefix(strings.TrimSuffix(lines[i], "\n"), own) != w {
 			return false
 		}

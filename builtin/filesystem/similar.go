@@ -1,7 +1,10 @@
 package filesystem
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +19,13 @@ const (
 	// maxSimilar is how many places are named.
 	maxSimilar = 3
 	// maxCompared bounds the comparisons, each of up to compareUnits² steps.
-	maxCompared = 5000
+	maxCompared = 4000
+	// maxMeasured bounds the text that is prepared for comparing, in bytes.
+	maxMeasured = 8 << 20
+	// maxHinted bounds the places that share a line with what was looked for, and go first.
+	maxHinted = 4000
+	// maxRepeats is how many of the same line in what was looked for count.
+	maxRepeats = 4
 	// maxSearched is the largest text that is looked through, in bytes.
 	maxSearched = 8 << 20
 )
@@ -37,11 +46,11 @@ type noMatchDetails struct {
 }
 
 // noMatch is the error of an old_string that is nowhere, with what may have been meant.
-func noMatch(t *file.Target, text, old string) *abi.Error {
+func noMatch(ctx context.Context, t *file.Target, text, old string) *abi.Error {
 	lines := strings.Split(lf(text), "\n")
 	d := noMatchDetails{SearchStringLength: file.Units(old), TotalLines: len(lines), FuzzyMatches: []similar{}}
 	if len(text) <= maxSearched {
-		d.FuzzyMatches = resembling(lines, lf(old))
+		d.FuzzyMatches = resembling(ctx, lines, lf(old))
 	}
 	from, to := 0, min(20, len(lines))
 	if len(d.FuzzyMatches) > 0 {
@@ -69,41 +78,91 @@ func noMatch(t *file.Target, text, old string) *abi.Error {
 	return file.Error(abi.TypeExecution, file.CodeNoMatch, "%s", b.String()).With(d)
 }
 
-// resembling are the places that are more than half like old, the best first.
-func resembling(lines []string, old string) []similar {
-	height := strings.Count(old, "\n") + 1
-	want := measure(old)
-	out := []similar{}
-	compared := 0
-	for i := 0; i+height <= len(lines) && compared < maxCompared; i++ {
-		place := start(lines[i : i+height])
-		have := measure(place)
-		floor := 0.5
-		if len(out) == maxSimilar {
-			floor = out[maxSimilar-1].Similarity
+// resembling are the places that are more than half like old, the best first. The work is bounded whatever
+// the texts are; in a large file, places that share a line with old go first.
+func resembling(ctx context.Context, lines []string, old string) []similar {
+	l := &looker{ctx: ctx, lines: lines, height: strings.Count(old, "\n") + 1, want: measure(old), out: []similar{}}
+	l.all(old)
+	return l.out
+}
+
+// all compares places until it has done enough.
+func (l *looker) all(old string) {
+	seen := map[int]bool{}
+	for _, i := range hinted(l.ctx, l.lines, old) {
+		if seen[i] = true; !l.look(i) {
+			return
 		}
-		if want.bound(have) <= floor {
-			continue
-		}
-		compared++
-		s := want.similarity(have)
-		if s <= floor {
-			continue
-		}
-		preview, _ := file.Cut(strings.TrimSpace(place), 100)
-		out = append(out, similar{i + 1, s, preview})
-		slices.SortStableFunc(out, func(a, b similar) int {
-			switch {
-			case a.Similarity > b.Similarity:
-				return -1
-			case a.Similarity < b.Similarity:
-				return 1
-			}
-			return 0
-		})
-		out = out[:min(len(out), maxSimilar)]
 	}
-	return out
+	for i := 0; i+l.height <= len(l.lines); i++ {
+		if !seen[i] && !l.look(i) {
+			return
+		}
+	}
+}
+
+// hinted are the places where a line is as in old, those with the most such lines first.
+func hinted(ctx context.Context, lines []string, old string) []int {
+	want := strings.Split(old, "\n")
+	at := map[string][]int{}
+	for k, line := range want {
+		if line = strings.TrimSpace(line); len(line) > 3 && len(at[line]) < maxRepeats {
+			at[line] = append(at[line], k)
+		}
+	}
+	votes := map[int]int{}
+	for i, line := range lines {
+		if i%1024 == 0 && ctx.Err() != nil {
+			break
+		}
+		for _, k := range at[strings.TrimSpace(line)] {
+			if place := i - k; place >= 0 && place+len(want) <= len(lines) {
+				votes[place]++
+			}
+		}
+		if len(votes) > 16*maxHinted { // lines that are everywhere tell nothing
+			break
+		}
+	}
+	out := slices.SortedFunc(maps.Keys(votes), func(a, b int) int { return cmp.Or(votes[b]-votes[a], a-b) })
+	return out[:min(len(out), maxHinted)]
+}
+
+// looker compares one place after the other, until it has done enough.
+type looker struct {
+	ctx                context.Context
+	lines              []string
+	height             int
+	want               measured
+	out                []similar
+	compared, measured int
+}
+
+// look compares the place at a line; false ends it.
+func (l *looker) look(i int) bool {
+	if l.ctx.Err() != nil || l.compared >= maxCompared || l.measured >= maxMeasured {
+		return false
+	}
+	place := start(l.lines[i : i+l.height])
+	l.measured += len(place) + 64
+	have := measure(place)
+	floor := 0.5
+	if len(l.out) == maxSimilar {
+		floor = l.out[maxSimilar-1].Similarity
+	}
+	if l.want.bound(have) <= floor {
+		return true
+	}
+	l.compared++
+	s := l.want.similarity(have)
+	if s <= floor {
+		return true
+	}
+	preview, _ := file.Cut(strings.TrimSpace(place), 100)
+	l.out = append(l.out, similar{i + 1, s, preview})
+	slices.SortStableFunc(l.out, func(a, b similar) int { return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), a.Line-b.Line) })
+	l.out = l.out[:min(len(l.out), maxSimilar)]
+	return true
 }
 
 // start is as much of lines as is compared.
@@ -113,7 +172,8 @@ func start(lines []string) string {
 		size += len(lines[n]) + 1
 		n++
 	}
-	return strings.Join(lines[:n], "\n")
+	text, _ := file.Cut(strings.Join(lines[:n], "\n"), 4*compareUnits) // one line can be the whole file
+	return text
 }
 
 // measured is a text as it is compared: blanks joined, quotes straight, the start of it.
