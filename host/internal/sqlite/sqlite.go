@@ -1,16 +1,21 @@
 // Package sqlite opens SQLite files through database/sql. It is the one owner of
 // modernc.org/sqlite, whose types stay inside: others see *sql.DB and Kind.
 //
-// Never open a database file in another way in the same process: closing a
-// second descriptor would take SQLite's own locks away.
+// Whatever opens and closes a database file in this process takes POSIX locks
+// away, SQLite's own too. On Linux the locks of the database file are therefore of
+// another kind, which survives that; where there is none, no log is ever removed.
+// The locks of the file -shm stay POSIX locks: see HoldShared.
 package sqlite
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +29,12 @@ import (
 type Options struct {
 	// ReadOnly refuses every statement that writes.
 	ReadOnly bool
+	// Immutable changes nothing at all, takes no locks and makes no files: it reads
+	// the file alone, without its log.
+	Immutable bool
+	// Salvage reads what a damaged file still has, without SQLite's checks of its
+	// own structures.
+	Salvage bool
 	// Busy is how long a transaction waits for another process; 0 means 10 s.
 	Busy time.Duration
 	// VFS names a registered VFS; see package faulty.
@@ -44,16 +55,26 @@ func Open(path string, opt Options) (*sql.DB, error) {
 	if opt.Busy == 0 {
 		opt.Busy = defaultBusy
 	}
+	// It fails where there are no such locks, or where a connection was made without
+	// them; survives tells.
+	_, _ = sqlite.OFDLocking(true)
 	q := url.Values{}
 	q.Set("_defensive", "1")
 	q.Set("_dqs", "0")
 	q.Set("_busy_timeout", strconv.FormatInt(opt.Busy.Milliseconds(), 10))
 	q.Set("_synchronous", "FULL")
 	q["_pragma"] = []string{"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(2)", "checkpoint_fullfsync(1)", "fullfsync(1)", "wal_autocheckpoint(0)"}
+	if opt.Salvage {
+		q["_pragma"] = []string{"trusted_schema(0)", "mmap_size(0)", "temp_store(2)", "wal_autocheckpoint(0)"}
+	}
 	q.Set("mode", "rw") // the file is made beforehand, so that its mode is right
-	if opt.ReadOnly {
+	switch {
+	case opt.Immutable:
+		q.Set("mode", "ro")
+		q.Set("immutable", "1")
+	case opt.ReadOnly:
 		q.Set("_query_only", "1")
-	} else {
+	default:
 		q.Set("_journal_mode", "WAL")
 	}
 	if opt.VFS != "" {
@@ -68,7 +89,28 @@ func Open(path string, opt Options) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
+	if runtime.GOOS != "windows" && !sqlite.OFDLockingEnabled() && !opt.Immutable {
+		return sql.OpenDB(keepLog{c}), nil
+	}
 	return sql.OpenDB(c), nil
+}
+
+// keepLog makes connections that leave the log when they are closed, even if no
+// other process seems to have the file: its locks may have been taken away.
+type keepLog struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (k keepLog) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := k.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := c.(sqlite.FileControl); ok {
+		if _, err := f.FileControlPersistWAL("main", 1); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	return c, nil
 }
 
 // Kind is the kind of an error of SQLite, as far as callers decide on it.

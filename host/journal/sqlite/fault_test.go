@@ -191,6 +191,7 @@ func TestMakingFails(t *testing.T) {
 				must(t, s, "s", Created())
 				_ = s.Close()
 			}
+			_ = os.Remove(path + "-lock")
 			list, err := os.ReadDir(dir)
 			if err != nil || len(list) != map[bool]int{true: 1}[c.there] {
 				t.Errorf("%v %v", list, err)

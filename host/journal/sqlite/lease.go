@@ -39,7 +39,9 @@ type instance struct {
 const maxWait = 10 * time.Second
 
 // owners is the folder of the files of instances.
-func (s *Store) owners() string { return s.path + "-owners" }
+func (s *Store) owners() string { return s.path + ownersSuffix }
+
+const ownersSuffix = "-owners"
 
 // open makes the instance's file at the first use.
 func (i *instance) open(dir string) (string, error) {
@@ -72,14 +74,18 @@ func (i *instance) open(dir string) (string, error) {
 // another store must have ended in that moment.
 const maxTries = 100
 
-func (i *instance) close() error {
+// close ends the instance. The file of one that still owns leases stays: that it is
+// there and not locked is how others know that its owner has ended.
+func (i *instance) close(owns bool) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.alive == nil {
 		return nil
 	}
 	err := i.alive.Release()
-	forget(i.dir, i.name) // not before: some systems keep what is open
+	if !owns {
+		forget(i.dir, i.name) // not before: some systems keep what is open
+	}
 	i.alive = nil
 	return err
 }
@@ -96,6 +102,9 @@ func (i *instance) enter(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ops == 0 {
+		if err := os.MkdirAll(i.dir, 0o700); err != nil { // somebody removed it
+			return err
+		}
 		l, err := lockfile.Acquire(ctx, filepath.Join(i.dir, i.name+".op"))
 		if err != nil {
 			return err
@@ -146,16 +155,17 @@ func validInstance(name string) bool {
 	return true
 }
 
-// dead reports whether the process that held a lease has ended. Free then
-// forgets it.
+// dead reports whether the process that held a lease is known to have ended. Free
+// then forgets it. A file that is missing says nothing: somebody may have removed
+// it, or the journal has another name here.
 func (s *Store) dead(name string) (dead bool, free func()) {
 	free = func() {}
 	if !validInstance(name) || name == s.alive.current() {
 		return false, free
 	}
 	path := filepath.Join(s.owners(), name)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return true, free
+	if _, err := os.Stat(path); err != nil {
+		return false, free
 	}
 	l, ok, err := lockfile.Try(path)
 	if err != nil || !ok {
@@ -163,7 +173,11 @@ func (s *Store) dead(name string) (dead bool, free func()) {
 	}
 	return true, func() {
 		_ = l.Release() // nobody waits for it
-		forget(s.owners(), name)
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		if !owns(s.r, name) { // its other sessions are taken over by the same file
+			forget(s.owners(), name)
+		}
 	}
 }
 

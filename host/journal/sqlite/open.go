@@ -101,11 +101,11 @@ var _ journal.Store = (*Store)(nil)
 // file is DURABLE_STORE_CORRUPT, one of a newer version, or of something else,
 // DURABLE_STORE_VERSION.
 func Open(ctx context.Context, path string, opt Options) (*Store, error) {
-	abs, err := filepath.Abs(path)
+	real, err := resolve(path)
 	if err != nil {
-		return nil, abi.NewError(abi.CodeIO, "the journal %s: %v", path, err)
+		return nil, err
 	}
-	s := &Store{path: abs, opt: opt, clock: opt.Clock, queue: make(chan *request, maxBatch), stop: make(chan struct{})}
+	s := &Store{path: real, opt: opt, clock: opt.Clock, queue: make(chan *request, maxBatch), stop: make(chan struct{})}
 	s.watch.changed = map[string]chan struct{}{}
 	if s.opt.page == 0 {
 		s.opt.page = maxPageBytes
@@ -116,6 +116,11 @@ func Open(ctx context.Context, path string, opt Options) (*Store, error) {
 	if err := s.provide(ctx); err != nil {
 		return nil, err
 	}
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	w, r, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -254,6 +259,9 @@ func (s *Store) connect(ctx context.Context) (*writer, *sql.DB, error) {
 	}
 	r.SetMaxOpenConns(readers)
 	r.SetMaxIdleConns(readers)
+	if w.shared, err = sqlite.HoldShared(s.path); err != nil {
+		return nil, nil, errors.Join(abi.NewError(abi.CodeIO, "the journal %s cannot be locked: %v", s.path, err), r.Close(), w.close())
+	}
 	return w, r, nil
 }
 
@@ -323,7 +331,12 @@ func (s *Store) Close() error {
 	s.wg.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.r.Close(), s.w.end(), s.alive.close())
+	leave, err := s.enter(context.Background())
+	if err == nil {
+		defer leave()
+	}
+	still := owns(s.w.conn, s.alive.current())
+	return errors.Join(s.r.Close(), s.w.end(err == nil), s.alive.close(still))
 }
 
 // reader is the handle for reading.

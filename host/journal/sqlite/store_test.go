@@ -20,6 +20,13 @@ import (
 var update = flag.Bool("update", false, "write the fixture of the format of today, if there is none")
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(ownerEnv); path != "" {
+		if err := obey(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if path := os.Getenv(limitEnv); path != "" {
 		os.Exit(limited(path)) // a process with little room
 	}
@@ -97,7 +104,12 @@ func TestOwnersComeAndGo(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := s.Acquire(t.Context(), fmt.Sprint(i, k), journal.LeaseRequest{OwnerID: "o", LeaseID: "l", TTL: time.Minute}); err != nil {
+				session := fmt.Sprint(i, k)
+				l, err := s.Acquire(t.Context(), session, journal.LeaseRequest{OwnerID: "o", LeaseID: "l", TTL: time.Minute})
+				if err != nil {
+					t.Error(err)
+				}
+				if err := s.Release(t.Context(), session, l.Fence()); err != nil {
 					t.Error(err)
 				}
 				if err := s.Close(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io"
 	"sync/atomic"
 
 	"github.com/bladehost/bladehost/abi"
@@ -54,6 +55,8 @@ type writer struct {
 	broken  error
 	commits int
 	stmts   []*sql.Stmt
+	// shared keeps the file -shm whole while the others are open.
+	shared io.Closer
 	// rows and leases are what the file has, as of version: SQLite's number that
 	// changes when another connection writes. A transaction that is rolled back
 	// empties them.
@@ -74,12 +77,26 @@ func (w *writer) close() error {
 	for _, s := range w.stmts {
 		errs = append(errs, s.Close())
 	}
+	if w.shared != nil { // SQLite leaves the log where another one shares the file
+		errs = append(errs, w.shared.Close())
+	}
 	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
 }
 
-// end moves the log to the file and closes. Whoever opens next would do it too.
-func (w *writer) end() error {
-	if w.broken == nil {
+// owns reports whether an instance still has leases, as far as can be known.
+func owns(q querier, instance string) bool {
+	if instance == "" {
+		return false
+	}
+	var n int
+	err := q.QueryRowContext(context.Background(), "SELECT count(*) FROM (SELECT 1 FROM leases WHERE instance = ? LIMIT 1)", instance).Scan(&n)
+	return err != nil || n > 0
+}
+
+// end moves the log to the file, if nobody else is at it, and closes. Whoever opens
+// next would do it too.
+func (w *writer) end(alone bool) error {
+	if w.broken == nil && alone {
 		_ = checkpoint(context.Background(), w.conn, "TRUNCATE") // the log is as durable
 	}
 	return w.close()
@@ -227,13 +244,7 @@ func (w *writer) batch(list []*request) {
 	if len(list) == 0 {
 		return
 	}
-	err := w.heal()
-	if err == nil {
-		err = w.transact(list)
-	}
-	if abi.CodeOf(err) == abi.CodeUnknownOutcome {
-		err = w.settle(list, err)
-	}
+	err := w.attempt(list)
 	for _, r := range list {
 		if err != nil {
 			r.err = err
@@ -243,9 +254,25 @@ func (w *writer) batch(list []*request) {
 		}
 		r.done <- r.err
 	}
+}
+
+// attempt writes a batch while no other store writes.
+func (w *writer) attempt(list []*request) error {
+	leave, err := w.s.enter(context.Background())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err = w.heal(); err == nil {
+		err = w.transact(list)
+	}
+	if abi.CodeOf(err) == abi.CodeUnknownOutcome {
+		err = w.settle(list, err)
+	}
 	if err == nil {
 		w.checkpoint()
 	}
+	return err
 }
 
 // exec runs a statement of the transaction itself.
