@@ -146,6 +146,9 @@ func (f recoverFlags) outcome(what string) (journal.Outcome, error) {
 
 // replay makes calls again, in a session that is the journal's.
 func (a *app) replay(ctx context.Context, k *kept, f recoverFlags) error {
+	if err := f.lend.keepOut(k.store.Path()); err != nil {
+		return err
+	}
 	opt, err := a.sessionOptions(f.hostFlags)
 	if err != nil {
 		return err

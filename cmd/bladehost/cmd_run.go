@@ -72,6 +72,9 @@ func (a *app) runTool(ctx context.Context, f hostFlags, keep journalFlags, args 
 		return err
 	}
 	path, err := keep.path("")
+	if err == nil {
+		err = f.lend.keepOut(path)
+	}
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,9 @@ func (a *app) session(ctx context.Context, f sessionFlags) (err error) {
 		debug.SetGCPercent(100) // this process stays: startupGC
 	}
 	path, err := f.keep.path(p.journalFile())
+	if err == nil {
+		err = f.lend.keepOut(path)
+	}
 	if err != nil {
 		return err
 	}

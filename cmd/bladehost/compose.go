@@ -66,6 +66,7 @@ func (a *app) native(p places, f hostFlags) ([]tool.Tool, error) {
 		return nil, nil
 	}
 	own := p.builtins()
+	own.Deny = append(own.Deny, f.lend.own...)
 	own.Filesystem.AllowUnread = f.typed // the person knows the file
 	if a.self != "" {
 		own.Filesystem.PDFChild = []string{a.self, pdfVerb}
@@ -146,6 +147,9 @@ func builtins() []tool.Tool {
 func (p places) builtins() builtin.Options {
 	return builtin.Options{
 		StateDir: p.state,
-		Deny:     []string{p.config, p.data, p.state, p.cache},
+		Deny:     p.own(),
 	}
 }
+
+// own are our own folders.
+func (p places) own() []string { return []string{p.config, p.data, p.state, p.cache} }

@@ -284,3 +284,47 @@ func TestJournalRecover(t *testing.T) {
 		t.Errorf("%s %v", out, err)
 	}
 }
+
+// No tool can read or write the files of the journal that is kept, by any name that
+// leads to them, also where the file was named by the user and lies in the workspace.
+func TestJournalIsNotForTools(t *testing.T) {
+	dir, env := t.TempDir(), ownPlaces(t)
+	link := filepath.Join(dir, "l.db")
+	if err := os.Symlink("j.db", link); err != nil {
+		t.Skip(err)
+	}
+	if r := runCLI(t.Context(), env, "", "run", "--journal", filepath.Join(dir, "j.db"), "DiscoverTools", `{"query":"x"}`); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, "j.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := runCLI(t.Context(), env, "", "install", plugins(t)["hash"]); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	for _, name := range []string{"j.db", "j.db-wal", "j.db-shm", "j.db-lock", "j.db-owners/x", "l.db"} {
+		for _, kept := range []string{filepath.Join(dir, "j.db"), link} {
+			for tool, input := range map[string]map[string]string{
+				"Read":  {"file_path": filepath.Join(dir, name)},
+				"Write": {"file_path": filepath.Join(dir, name), "content": "gone"},
+				"Hash":  {"path": filepath.Join(dir, name)},
+			} {
+				in, err := json.Marshal(input)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := runCLI(t.Context(), env, "", "run", "--journal", kept, "--root", dir, "--allow-read", dir, tool, string(in))
+				if r.code == 0 {
+					t.Errorf("%s of %s (journal %s): %s", tool, name, kept, r.out)
+				}
+			}
+		}
+	}
+	if r := runCLI(t.Context(), env, "", "journal", "verify", "--journal", link); r.code != 0 {
+		t.Errorf("%s", r.err)
+	}
+	if now, err := os.ReadFile(filepath.Join(dir, "j.db")); err != nil || len(now) < len(whole) {
+		t.Errorf("%d of %d bytes are left: %v", len(now), len(whole), err)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/bladehost/bladehost/host"
 	capfs "github.com/bladehost/bladehost/host/caps/fs"
 	"github.com/bladehost/bladehost/host/caps/secrets"
+	"github.com/bladehost/bladehost/host/journal/sqlite"
 	"github.com/bladehost/bladehost/host/policy"
 )
 
@@ -26,6 +27,18 @@ type lendFlags struct {
 	allow, deny map[policy.GrantKind]*[]string
 	all         bool
 	set         string
+	// own are files of this process that no tool may touch: its journal.
+	own []string
+}
+
+// keepOut keeps all tools from the files of a journal; "" is none.
+func (f *lendFlags) keepOut(journal string) error {
+	if journal == "" {
+		return nil
+	}
+	files, err := sqlite.Files(journal)
+	f.own = append(f.own, files...)
+	return err
 }
 
 var lendHelp = map[policy.GrantKind]string{
@@ -319,7 +332,10 @@ func (l *lender) open(g *host.Grants, plugin, stored string, k policy.GrantKind,
 		return fmt.Errorf("%w", err)
 	}
 	opt := capfs.Options{ReadOnly: k == policy.GrantRead}
-	for _, own := range []string{l.p.config, l.p.data, l.p.state, l.p.cache} {
+	for _, own := range append(l.p.own(), l.f.own...) {
+		if r, err := filepath.EvalSymlinks(own); err == nil {
+			own = r
+		}
 		if below(own, real) {
 			return fmt.Errorf("it is a folder of bladehost itself")
 		}
