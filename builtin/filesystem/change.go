@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"path/filepath"
 
 	"github.com/bladehost/bladehost/builtin/internal/file"
 	"github.com/bladehost/bladehost/host/caps/fs"
+	"github.com/bladehost/bladehost/host/policy"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -116,3 +119,31 @@ func sensitivePath(input []byte) tool.Partial {
 	}
 	return tool.Partial{}
 }
+
+// writer is a tool that changes a file.
+type writer struct{ *native }
+
+// CheckPermissions has a person asked about files that others obey, also in a mode that lets changes pass.
+func (w writer) CheckPermissions(_ context.Context, call *tool.Call) (tool.Permission, error) {
+	p := member(call.Input, w.key)
+	if policy.Mode(call.Mode()) == policy.ModeYolo {
+		return tool.Permission{Behavior: tool.PermissionAllow}, nil
+	}
+	for _, name := range []string{filepath.Clean(p), file.RealPath(p)} {
+		if why := file.Obeyed(name); why != "" {
+			return tool.Permission{Behavior: tool.PermissionAsk, Message: clip(p) + ": " + why}, nil
+		}
+	}
+	return tool.Permission{Behavior: tool.PermissionAllow}, nil
+}
+
+// PermissionSignature is as of other tools, but suggests no wider rule for a file that others obey.
+func (w writer) PermissionSignature(input json.RawMessage) (content, rule string) {
+	content, rule = w.native.PermissionSignature(input)
+	if file.Obeyed(content) != "" || file.Obeyed(file.RealPath(content)) != "" {
+		rule = content
+	}
+	return content, rule
+}
+
+var _ tool.PermissionChecker = writer{}

@@ -28,7 +28,7 @@ type editIn struct {
 
 // edit is the tool Edit.
 func (c *core) edit() tool.Tool {
-	return &native{core: c, key: "file_path", wide: byExtension,
+	return writer{&native{core: c, key: "file_path", wide: byExtension,
 		shape: args.Shape{Known: []string{"file_path", "old_string", "new_string", "replace_all"}},
 		spec: must(&abi.ToolSpec{
 			Name: "Edit", DisplayName: "File Edit", Group: abi.GroupFilesystem,
@@ -58,7 +58,7 @@ func (c *core) edit() tool.Tool {
 			}
 			return c.runEdit(ctx, in, t, call)
 		},
-	}
+	}}
 }
 
 func editArgs(a *file.Access, input json.RawMessage) (*editIn, *file.Target, error) {

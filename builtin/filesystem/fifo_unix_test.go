@@ -3,6 +3,7 @@
 package filesystem
 
 import (
+	"os/signal"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -14,3 +15,6 @@ func makeFIFO(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// ignoreFileSize makes a write beyond the limit an error instead of the end of the process.
+func ignoreFileSize() { signal.Ignore(unix.SIGXFSZ) }

@@ -30,7 +30,7 @@ type notebookIn struct {
 
 // notebookEdit is the tool NotebookEdit.
 func (c *core) notebookEdit() tool.Tool {
-	return &native{core: c, key: "notebook_path", wide: byExtension,
+	return writer{&native{core: c, key: "notebook_path", wide: byExtension,
 		shape: args.Shape{Known: []string{"notebook_path", "new_source", "cell_id", "cell_type", "edit_mode"}},
 		spec: must(&abi.ToolSpec{
 			Name: "NotebookEdit", DisplayName: "Notebook Edit", Group: abi.GroupFilesystem,
@@ -65,7 +65,7 @@ func (c *core) notebookEdit() tool.Tool {
 			}
 			return c.runNotebook(ctx, in, t, call)
 		},
-	}
+	}}
 }
 
 func notebookArgs(a *file.Access, input json.RawMessage) (*notebookIn, *file.Target, error) {

@@ -119,7 +119,7 @@ func reachable(t *file.Target) error {
 	if err == nil || (abi.CodeOf(err) == file.CodeNotFound && !t.Exists()) {
 		return nil // it is there, or may be made
 	}
-	return err
+	return t.Missing(err)
 }
 
 // reader is one call of Read.

@@ -31,7 +31,7 @@ type writeIn struct {
 
 // write is the tool Write.
 func (c *core) write() tool.Tool {
-	return &native{core: c, key: "file_path", wide: byExtension,
+	return writer{&native{core: c, key: "file_path", wide: byExtension,
 		shape: args.Shape{Known: []string{"file_path", "content", "encoding", "create_directories"}},
 		spec: must(&abi.ToolSpec{
 			Name: "Write", DisplayName: "File Write", Group: abi.GroupFilesystem,
@@ -41,6 +41,7 @@ func (c *core) write() tool.Tool {
 					"A file that exists must be read first, so that nothing is lost unseen. Edit is better for small changes.",
 					"The content is stored as it is given: as UTF-8, without a byte order mark, with the line ends it has.",
 					"The file is replaced as a whole, keeping its mode: others see the old or the new content. Only a file with several names (hard links) is written in place.",
+					"Git's hooks and configuration (.git/hooks, .git/config) are written by no tool; what shells, editors and the like obey, such as .bashrc, .envrc and .vscode, needs a permission of its own.",
 				},
 				Examples: []abi.Example{{Description: "A new file", Params: json.RawMessage(`{"file_path":"/work/notes.txt","content":"first line\n"}`)}},
 			},
@@ -59,7 +60,7 @@ func (c *core) write() tool.Tool {
 			}
 			return c.runWrite(ctx, in, t, data, call)
 		},
-	}
+	}}
 }
 
 func writeArgs(a *file.Access, input json.RawMessage) (*writeIn, *file.Target, []byte, error) {
@@ -116,7 +117,7 @@ func (ch *change) open() error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return ch.t.Missing(err)
 	}
 	ch.old, ch.st = &st, st
 	guarded := func() (file.Hash, error) {

@@ -30,7 +30,7 @@ func Open(s tool.Snapshot, deny []string) (*Access, error) {
 	var views []*fs.View
 	var last error
 	for _, root := range s.Roots {
-		opt := fs.Options{Deny: denied(root, deny)}
+		opt := fs.Options{Deny: denied(root, deny), Protect: fs.RecommendedProtect()}
 		if len(opt.Deny) == 1 && opt.Deny[0] == "" {
 			continue // the whole of it
 		}
@@ -106,6 +106,9 @@ func (a *Access) File(pointer, path string) (*Target, error) {
 	if path == "" {
 		return nil, Invalid(pointer, "the path is empty; give the absolute path of a file.")
 	}
+	if strings.IndexByte(path, 0) >= 0 {
+		return nil, Invalid(pointer, "%s: %q has a NUL byte, which no path can have.", strings.TrimPrefix(pointer, "/"), path)
+	}
 	if !filepath.IsAbs(path) {
 		hint := ""
 		if a.cwd != "" {
@@ -120,6 +123,9 @@ func (a *Access) File(pointer, path string) (*Target, error) {
 // folder and is that folder where it is empty; the first workspace folder, where that is
 // outside of them.
 func (a *Access) Folder(path string) (*Target, error) {
+	if strings.IndexByte(path, 0) >= 0 {
+		return nil, Invalid("/path", "path: %q has a NUL byte, which no path can have.", path)
+	}
 	if !filepath.IsAbs(path) {
 		if a.cwd == "" {
 			return nil, Error(abi.TypeValidation, CodeNoSearchPath, "there is no folder to search: the session has no current folder, so path must be absolute.")
@@ -184,6 +190,14 @@ func RealPath(p string) string {
 		}
 		rest = filepath.Join(filepath.Base(q), rest)
 	}
+}
+
+// Missing is the error of a target that is not there: a link that leads nowhere is told apart.
+func (t *Target) Missing(err error) error {
+	if abi.CodeOf(err) != CodeNotFound || !t.Exists() {
+		return err
+	}
+	return Error(abi.TypeExecution, CodeNotFound, "%s is a symbolic link that leads to nothing. Make the file it leads to, or have the link removed.", t.Path).Because(err)
 }
 
 // Exists reports whether something is at the target itself, a link that leads nowhere

@@ -17,6 +17,7 @@ const (
 	CodeOutside        abi.Code = "path_outside_roots"   // permission_denied
 	CodeEscape         abi.Code = "symlink_escape"       // permission_denied
 	CodeProtected      abi.Code = "path_protected"       // permission_denied
+	CodeProtectedName  abi.Code = "protected_name"       // permission_denied
 	CodeNotRegular     abi.Code = "not_regular_file"     // execution_error
 	CodeNotFound       abi.Code = "not_found"            // execution_error
 	CodeIsDirectory    abi.Code = "is_directory"         // execution_error
@@ -91,7 +92,7 @@ func describe(op, path string, errno fs.Errno) *abi.Error {
 	case fs.ErrNotRegular:
 		return Error(abi.TypeExecution, CodeNotRegular, "%s is a device, pipe, socket or other special file; only regular files can be used.", path)
 	case fs.ErrEscape:
-		return Error(abi.TypePermission, CodeEscape, "%s leads through a symbolic link out of the workspace folders. Use a path whose links stay inside.", path)
+		return Error(abi.TypePermission, CodeEscape, "%s leads through a symbolic link that is absolute or leads out of the workspace folders; such links are not followed. Use the path that it leads to, if that is inside, or have the link made a relative one.", path)
 	case fs.ErrOutside:
 		return Error(abi.TypePermission, CodeOutside, "%s is outside the workspace folders.", path)
 	case fs.ErrDenied:

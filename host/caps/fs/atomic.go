@@ -31,7 +31,7 @@ func (d *Dir) ReadFile(path string, limit int64) ([]byte, error) {
 
 // WriteAtomic replaces or makes the file at path so that others see the old or the new
 // bytes, never a part, and that it is on the disk when it returns. A link in the last
-// place fails with ELOOP; a file that is there keeps its mode bits, and its owner where
+// place fails with ELOOP; a file that is there keeps its mode bits, set-id bits only with their owner, and its owner where
 // that can be, but neither access lists nor extended attributes; a new one gets perm
 // (0 means 0o666) less the umask. The bytes come from write.
 func (d *Dir) WriteAtomic(path string, perm iofs.FileMode, write func(io.Writer) error) error {
@@ -66,8 +66,8 @@ func (d *Dir) Replace(path string, perm iofs.FileMode, write func(io.Writer) err
 		return err
 	}
 	if keep {
-		d.keepOwner(f, path) // first: a change of the owner may clear mode bits
-		err = f.chmod(st.Perm)
+		bits := d.keepOwner(f, path) // first: a change of the owner may clear mode bits
+		err = f.chmod(st.Perm | bits)
 	}
 	if err := f.fill(err, write); err != nil {
 		_ = d.Unlink(tmp)
@@ -88,14 +88,15 @@ func (d *Dir) Replace(path string, perm iofs.FileMode, write func(io.Writer) err
 }
 
 // keepOwner gives a new file the owner and the group of the one that it will replace, where the system
-// lets it: usually only root may.
-func (d *Dir) keepOwner(f *File, path string) {
+// lets it: usually only root may. It returns the old one's set-id and sticky bits, as far as they mean the same
+// on the new one.
+func (d *Dir) keepOwner(f *File, path string) iofs.FileMode {
 	old, err := d.OpenFile(path, OpenFlags{NoFollow: true})
 	if err != nil {
-		return // it has gone, or may not be read: then nobody's owner can be kept
+		return 0 // it has gone, or may not be read: then nobody's owner can be kept
 	}
 	defer old.Close()
-	copyOwner(f.f, old.f)
+	return copyOwner(f.f, old.f)
 }
 
 func tempName() string {
@@ -123,7 +124,7 @@ func (f *File) chmod(perm iofs.FileMode) error {
 		return err
 	}
 	defer f.mu.Unlock()
-	return fail(f.f.Chmod(perm.Perm()))
+	return fail(f.f.Chmod(perm & (iofs.ModePerm | iofs.ModeSetuid | iofs.ModeSetgid | iofs.ModeSticky)))
 }
 
 // syncDir makes a new name in a directory durable. Systems that cannot do that are fine.

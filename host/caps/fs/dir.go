@@ -153,6 +153,33 @@ func (d *Dir) mayChange(p place, a access) error {
 	return d.v.g.judge(d.h, p, a)
 }
 
+// MayMake is ErrDenied where the protected names would keep a file from being put at path once the folders
+// above it are made, so that none need be made in vain. What of path exists is resolved, the rest is text.
+// It is a look ahead only: the operations themselves are judged again.
+func (d *Dir) MayMake(path string) error {
+	rest := ""
+	for {
+		p, err := d.at(path, false)
+		dir, base, _ := splitLast(path)
+		if ErrnoOf(err) == ENOENT && dir != "" {
+			path, rest = dir, cleanRel(base+"/"+rest)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		defer d.leave(p) // the loop ends here
+		rel, err := d.v.g.resolvedDir(d.h, p)
+		if err != nil {
+			return err
+		}
+		if rel = joinRel(rel, p.base); rest != "" {
+			rel = joinRel(rel, rest)
+		}
+		return d.v.g.rules.check(rel, accSwitch)
+	}
+}
+
 // SetTimes sets the time stamps of a path; follow says whether a link in the last
 // place is followed or changed itself.
 func (d *Dir) SetTimes(path string, follow bool, atim, mtim TimeSet) error {
