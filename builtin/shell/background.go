@@ -98,7 +98,7 @@ func (b *bash) background(call *tool.Call, in bashIn, dir string, env map[string
 	}
 	sh, err := b.bash()
 	if err != nil {
-		return nil, spawnError("bash", err)
+		return nil, failure(abi.TypeExecution, codeSpawn, fmt.Sprintf("bash could not be started: %v", err))
 	}
 	tag := b.newTag()
 	bg := &background{id: "bash_" + newUUID(), command: in.Command, started: time.Now()}
@@ -150,7 +150,7 @@ func (s *Shell) enter(session string, bg *background, c command) error {
 	}
 	p, err := start(c, s.guard)
 	if err != nil {
-		return spawnError("bash", err)
+		return spawnError(c, err)
 	}
 	bg.p = p
 	list[bg.id] = bg

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
@@ -23,10 +25,13 @@ const (
 	maxTimeout     = 300000
 )
 
+// maxWord is the longest word or variable that Linux gives to a program, in bytes.
+const maxWord = 128<<10 - 1
+
 const bashSchema = `{"type":"object","properties":{` +
 	`"command":{"type":"string","minLength":1,"description":"The command line, as bash reads it."},` +
 	`"timeout":{"type":"integer","minimum":1000,"maximum":300000,"default":30000,"description":"Milliseconds after which the command is ended. Background commands have no timeout."},` +
-	`"cwd":{"type":"string","description":"The folder to run in, inside the workspace. Without it, the session's current folder."},` +
+	`"cwd":{"type":"string","description":"The folder to run in, inside the workspace. What is relative starts in the session's current folder, or in the first root if that folder is outside. Without it, that folder itself."},` +
 	`"env":{"type":"object","additionalProperties":{"type":"string"},"description":"More environment variables."},` +
 	`"run_in_background":{"type":"boolean","default":false,"description":"Return at once and let the command run on."}},` +
 	`"required":["command"],"additionalProperties":false}`
@@ -57,6 +62,7 @@ func newBash(s *Shell) *bash {
 				"timeout is in milliseconds, from 1000 to 300000; without it a command is ended after 30000. All that it started ends with it.",
 				"Use run_in_background for servers and watchers, TaskOutput to read what they print, and KillShell to end them. What a foreground command leaves running is ended.",
 				"Prefer Read, Glob and Grep to cat, find and grep.",
+				"A single command that only reads passes without a question. A person is still asked where it leads out of the workspace, where grep -r, rg or git diff would show files that may hold secrets, and where git's settings make it run programs.",
 			},
 			Examples: []abi.Example{{Description: "Run the tests of one package", Params: json.RawMessage(`{"command":"go test ./pkg/...","timeout":120000}`)}},
 		},
@@ -113,11 +119,19 @@ func (b *bash) ResolveBehavior(input json.RawMessage) (tool.Partial, error) {
 
 // narrowed gives the words of a read-only foreground command. A call with an
 // environment of its own never narrows: a variable can change what a program does.
+// Nor does a program that is in none of the folders: bash may know another place.
 func (b *bash) narrowed(in bashIn) ([]string, bool) {
 	if in.Background || len(in.Env) > 0 || len(b.opt.ReadOnlyDirs) == 0 {
 		return nil, false
 	}
-	return readOnly(in.Command)
+	words, ok := readOnly(in.Command)
+	if !ok {
+		return nil, false
+	}
+	if _, err := b.program(words[0]); err != nil {
+		return nil, false
+	}
+	return words, true
 }
 
 // ValidateInput refuses what no shell could run, and folders outside the workspace.
@@ -138,10 +152,15 @@ func (b *bash) check(in bashIn, snap *tool.Snapshot) (dir string, err error) {
 		return "", invalid("/command", "it is empty")
 	case strings.ContainsRune(in.Command, 0):
 		return "", invalid("/command", "it has a NUL byte, which no command can have")
+	case len(in.Command) > maxWord:
+		return "", invalid("/command", fmt.Sprintf("it has %d bytes, and systems take at most %d; write it to a file and run that: bash FILE", len(in.Command), maxWord))
 	}
 	for _, k := range slices.Sorted(maps.Keys(in.Env)) {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(in.Env[k], 0) {
 			return "", invalid("/env", fmt.Sprintf("%q and its value cannot be a variable: no empty name, no = in the name, no NUL byte", k))
+		}
+		if n := len(k) + 1 + len(in.Env[k]); n > maxWord {
+			return "", invalid("/env", fmt.Sprintf("%s has %d bytes with its value, and systems take at most %d; write the value to a file", quoted(k), n, maxWord))
 		}
 	}
 	return workingDir(in.Cwd, snap)
@@ -235,20 +254,14 @@ type bashOut struct {
 func (b *bash) foreground(ctx context.Context, call *tool.Call, in bashIn, dir string, env map[string]string) (*abi.Result, error) {
 	var out, errs capture
 	began := time.Now()
-	c, g, err := b.command(ctx, in, dir, env)
-	if missing := new(exec.Error); errors.As(err, &missing) {
-		// What bash says of a program that is nowhere.
-		code := 127
-		_, _ = fmt.Fprintf(&errs, "bash: line 1: %s: command not found\n", missing.Name) // never fails
-		return b.finished(ctx, call, in, exit{code: &code}, &out, &errs, began)
-	}
+	c, g, err := b.command(ctx, call, in, dir, env)
 	if err != nil {
 		return nil, err
 	}
 	c.out, c.err = &out, &errs
 	p, err := start(c, g)
 	if err != nil {
-		return nil, spawnError(c.path, err)
+		return nil, spawnError(c, err)
 	}
 	timeout := in.Timeout
 	if timeout <= 0 {
@@ -277,20 +290,16 @@ func (b *bash) foreground(ctx context.Context, call *tool.Call, in bashIn, dir s
 
 // command is what to start for a foreground call, and who ends it if this process
 // is killed: a read-only command starts nothing, so the kernel alone does.
-func (b *bash) command(ctx context.Context, in bashIn, dir string, env map[string]string) (command, *guard, error) {
+func (b *bash) command(ctx context.Context, call *tool.Call, in bashIn, dir string, env map[string]string) (command, *guard, error) {
 	tag := b.newTag()
 	if words, ok := b.narrowed(in); ok {
-		path, err := b.program(words[0])
-		if err != nil {
+		c, err := b.narrow(ctx, words, dir, env, tag)
+		if err == nil {
+			return c, nil, nil
+		}
+		if abi.CodeOf(err) != codeRepository || !b.mayRunPrograms(call) {
 			return command{}, nil, err
 		}
-		c := command{path: path, argv: words, dir: dir, env: b.readOnlyEnv(dir, tag), tag: tag, alone: words[0] != "git" && words[0] != "which"}
-		if words[0] == "git" {
-			if c.argv, err = gitSafe(ctx, c); err != nil {
-				return command{}, nil, err
-			}
-		}
-		return c, nil, nil
 	}
 	sh, err := b.bash()
 	if err != nil {
@@ -299,8 +308,36 @@ func (b *bash) command(ctx context.Context, in bashIn, dir string, env map[strin
 	return command{path: sh, argv: []string{"bash", "-c", "--", in.Command}, dir: dir, env: b.commandEnv(env, in.Env, dir, tag), tag: tag}, b.guard, nil
 }
 
-func spawnError(name string, err error) *abi.Error {
-	return failure(abi.TypeExecution, codeSpawn, fmt.Sprintf("%s could not be started: %v", name, err)).Because(err)
+// narrow is a read-only command, run without a shell.
+func (b *bash) narrow(ctx context.Context, words []string, dir string, env map[string]string, tag string) (command, error) {
+	path, err := b.program(words[0])
+	if err != nil {
+		return command{}, failure(abi.TypeExecution, codeSpawn, fmt.Sprintf("%s could not be started: %v", words[0], err))
+	}
+	c := command{path: path, argv: words, dir: dir, env: b.readOnlyEnv(dir, tag), tag: tag, alone: words[0] != "git" && words[0] != "which"}
+	switch words[0] {
+	case "git":
+		c.argv, err = gitSafe(ctx, c)
+	case "which": // it tells where bash finds a program, and runs none
+		for _, kv := range b.commandEnv(env, nil, dir, tag) {
+			if strings.HasPrefix(kv, "PATH=") {
+				c.env = append(slices.DeleteFunc(c.env, func(s string) bool { return strings.HasPrefix(s, "PATH=") }), kv)
+			}
+		}
+	}
+	return c, err
+}
+
+// spawnError says why a command could not be started. The system gives one error for
+// a program and for a folder that it cannot enter.
+func spawnError(c command, err error) *abi.Error {
+	if _, perr := exec.LookPath(c.path); perr == nil && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)) {
+		return failure(abi.TypeValidation, codeCwdMissing, "the folder "+quoted(c.dir)+" cannot be entered: "+reason(err)+"; give another cwd, or allow it to be entered").Because(err)
+	}
+	if errors.Is(err, syscall.E2BIG) {
+		return failure(abi.TypeExecution, codeSpawn, "the command and its variables together are longer than the system takes; pass fewer variables, or write them to a file").Because(err)
+	}
+	return failure(abi.TypeExecution, codeSpawn, fmt.Sprintf("%s could not be started: %v", c.path, err)).Because(err)
 }
 
 // finished is the result of a command that came to its end.

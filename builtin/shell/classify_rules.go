@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // commandRule says which forms of one program only read.
 type commandRule struct {
@@ -18,6 +21,9 @@ type commandRule struct {
 	// noPaths says that the operands are no paths, so they need no look at where
 	// they lead.
 	noPaths bool
+	// noAt refuses operands that begin with an at sign: they name a file of more
+	// arguments.
+	noAt bool
 }
 
 // ruleFor is the rule of a program, or nil for one that never narrows.
@@ -25,7 +31,9 @@ type commandRule struct {
 // Left out on purpose: everything that runs programs named in its arguments, its
 // environment or its configuration (env, xargs, awk, sed, less, man, tar, most of
 // git), everything that may write (tee, file -C, xxd), everything that never ends
-// (tail -f), and the builtins of the shell that change its state.
+// (tail -f), and the builtins of the shell that change its state. Flags that follow
+// links on the way (grep -R, ls -L, du -L, find -L) are no rule's: where a command
+// looks is judged by its operands.
 func ruleFor(name string) *commandRule {
 	if r, ok := textRules(name); ok {
 		return &r
@@ -67,13 +75,13 @@ func textRules(name string) (commandRule, bool) {
 	case "diff":
 		return commandRule{short: "abBcdeEiIlnNpqrstuUwWyZ", long: "brief unified recursive ignore-all-space ignore-case report-identical-files text", most: 2}, true
 	case "grep", "egrep", "fgrep":
-		return commandRule{short: "aA*bB*cC*e*EFhHiIlLm*nopPqrRsvwxzZ", digits: true, most: -1,
+		return commandRule{short: "aA*bB*cC*e*EFhHiIlLm*nopPqrsvwxzZ", digits: true, most: -1,
 			long: "color colour context count extended-regexp fixed-strings ignore-case include exclude exclude-dir invert-match line-number files-with-matches files-without-match only-matching recursive word-regexp line-regexp max-count after-context before-context with-filename no-filename no-messages regexp perl-regexp basic-regexp text quiet silent null"}, true
 	case "rg": // --pre and --hostname-bin run programs
 		return commandRule{short: "A*B*C*cFg*hHiIlm*nNoPqsSt*T*UvwxV", most: -1,
 			long: "after-context before-context context count count-matches fixed-strings glob iglob no-filename with-filename ignore-case files files-with-matches files-without-match max-count max-depth line-number no-line-number only-matching pcre2 quiet case-sensitive smart-case type type-not multiline multiline-dotall invert-match word-regexp line-regexp hidden no-ignore json sort sortr stats trim heading no-heading color type-list no-config"}, true
 	case "strings":
-		return commandRule{short: "an*t*e*", long: "all bytes radix encoding", most: -1}, true
+		return commandRule{short: "an*t*e*", long: "all bytes radix encoding", most: -1, noAt: true}, true
 	case "od":
 		return commandRule{short: "abcdfilosxvA*j*N*t*w", most: -1}, true
 	case "hexdump":
@@ -90,12 +98,12 @@ func textRules(name string) (commandRule, bool) {
 func fileRules(name string) (commandRule, bool) {
 	switch name {
 	case "ls":
-		return commandRule{short: "1aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ", most: -1,
+		return commandRule{short: "1aAbBcCdfFgGhHiklmnNopqQrRsStuUvxXZ", most: -1,
 			long: "all almost-all color colour directory human-readable recursive reverse size sort time full-time group-directories-first inode classify si numeric-uid-gid literal quote-name"}, true
 	case "stat":
 		return commandRule{short: "c*fLt", long: "format dereference terse printf file-system", most: -1}, true
 	case "du":
-		return commandRule{short: "abcd*hkLmsSx", long: "all apparent-size human-readable max-depth summarize total bytes one-file-system si", most: -1}, true
+		return commandRule{short: "abcd*hkmsSx", long: "all apparent-size human-readable max-depth summarize total bytes one-file-system si", most: -1}, true
 	case "df":
 		return commandRule{short: "ahiHklPT", long: "all human-readable inodes local portability print-type total", most: -1}, true
 	case "basename":
@@ -157,37 +165,45 @@ func (r *commandRule) allows(words []string) bool {
 	if r == nil {
 		return false
 	}
-	args := words[1:]
 	if r.check != nil {
-		return r.check(args)
+		return r.check(words[1:])
 	}
-	operands := 0
+	operands, ok := r.operands(words[1:])
+	return ok && (r.most < 0 || len(operands) <= r.most)
+}
+
+// operands are the words that are no flags and no values of flags, if the rule allows
+// the flags.
+func (r *commandRule) operands(args []string) (out []string, ok bool) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		switch {
 		case a == "--":
-			operands += len(args) - i - 1
+			out = append(out, args[i+1:]...)
 			i = len(args)
 		case a == "-": // standard input
-			return false
+			return nil, false
 		case strings.HasPrefix(a, "--"):
 			name, _, _ := strings.Cut(a[2:], "=")
 			if !inList(r.long, name) {
-				return false
+				return nil, false
 			}
 		case strings.HasPrefix(a, "-"):
 			ok, next := r.shortFlags(a[1:])
 			if !ok {
-				return false
+				return nil, false
 			}
 			if next {
 				i++
 			}
 		default:
-			operands++
+			out = append(out, a)
 		}
 	}
-	return r.most < 0 || operands <= r.most
+	if r.noAt && slices.ContainsFunc(out, func(a string) bool { return strings.HasPrefix(a, "@") }) {
+		return nil, false
+	}
+	return out, true
 }
 
 // shortFlags judges a bundle of short flags and reports whether the value of the
@@ -263,6 +279,14 @@ func printfAsBuiltin(args []string) bool {
 	}
 	format := args[0]
 	for i := 0; i < len(format); i++ {
+		if format[i] == '\\' {
+			n := sameEscape(format[i+1:])
+			if n == 0 {
+				return false
+			}
+			i += n
+			continue
+		}
 		if format[i] != '%' {
 			continue
 		}
@@ -277,6 +301,24 @@ func printfAsBuiltin(args []string) bool {
 		}
 	}
 	return widths(format)
+}
+
+// sameEscape is how long an escape is behind its backslash, or 0 for one that the two
+// may print differently.
+func sameEscape(s string) int {
+	switch {
+	case s == "":
+		return 0
+	case strings.IndexByte(`ntrabfv"\\`, s[0]) >= 0:
+		return 1
+	case s[0] == 'x' && len(s) > 2 && isHex(s[1]) && isHex(s[2]):
+		return 3
+	}
+	return 0
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
 // widths refuses field widths of more than four digits: they make gigabytes.

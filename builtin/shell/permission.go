@@ -10,10 +10,12 @@ import (
 	"github.com/bladehost/bladehost/host/tool"
 )
 
-// CheckPermissions has a person asked about two things that a mode or a rule would
-// let pass: a read-only command that looks at what the file tools would not read,
-// and variables that change what a command does.
-func (b *bash) CheckPermissions(_ context.Context, call *tool.Call) (tool.Permission, error) {
+// CheckPermissions has a person asked about what a mode or a rule would let pass: a
+// read-only command that looks at what the file tools would not read, by its operands
+// or because of what is in the folders that it goes through; git in a repository that
+// leads out of the workspace or names programs; and variables that change what a
+// command does.
+func (b *bash) CheckPermissions(ctx context.Context, call *tool.Call) (tool.Permission, error) {
 	allow := tool.Permission{Behavior: tool.PermissionAllow}
 	in, err := b.read(call.Input)
 	if err != nil {
@@ -35,28 +37,38 @@ func (b *bash) CheckPermissions(_ context.Context, call *tool.Call) (tool.Permis
 		return allow, nil //nolint:nilerr // Execute says it in its own words
 	}
 	judge := policy.Paths{Roots: snap.Roots, Cwd: dir}
-	for _, w := range words[1:] {
-		for _, p := range pathsIn(w) {
-			if v := judge.Judge(p, true); v.Behavior != tool.PermissionAllow {
-				return tool.Permission{Behavior: tool.PermissionAsk, Message: quoted(p) + ": " + v.Reason}, nil
-			}
+	why := ""
+	for _, p := range pathsIn(words) {
+		if v := judge.Judge(p, true); v.Behavior != tool.PermissionAllow {
+			why = quoted(p) + ": " + v.Reason
+			break
 		}
+	}
+	if why == "" {
+		why = b.looks(ctx, call, words, judge)
+	}
+	if ctx.Err() != nil {
+		return allow, context.Cause(ctx)
+	}
+	if why != "" {
+		return tool.Permission{Behavior: tool.PermissionAsk, Message: why}, nil
 	}
 	return allow, nil
 }
 
-// pathsIn are the paths that a word may name: itself, what follows an equals sign,
-// and what is joined to a short flag. A word that is none is judged too; it then
-// names nothing that exists.
-func pathsIn(word string) []string {
-	out := []string{}
-	if !strings.HasPrefix(word, "-") {
-		out = append(out, word)
-	} else if i := strings.IndexAny(word, "/."); i > 0 {
-		out = append(out, word[i:])
+// pathsIn are the paths that the words of a command may name: its operands, and what
+// follows an equals sign. The values of short flags are none. A word that is no path
+// is judged too; it then names nothing that exists.
+func pathsIn(words []string) []string {
+	out := words[1:]
+	if r := ruleFor(words[0]); r.check == nil {
+		out, _ = r.operands(out)
 	}
-	if _, v, ok := strings.Cut(word, "="); ok && v != "" {
-		out = append(out, v)
+	out = slices.Clone(out)
+	for _, w := range words[1:] {
+		if _, v, ok := strings.Cut(w, "="); ok {
+			out = append(out, v)
+		}
 	}
 	return slices.DeleteFunc(out, func(p string) bool { return p == "" || p == "." })
 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +15,8 @@ import (
 )
 
 // workingDir is the folder a command runs in: the one it names, else the
-// session's. It is inside the session's roots, links followed.
+// session's. It is inside the session's roots, links followed. What is relative starts
+// in the session's folder, or, if that lies beside the workspace, in the first root.
 func workingDir(asked string, snap *tool.Snapshot) (string, error) {
 	if len(snap.Roots) == 0 {
 		return "", failure(abi.TypePermission, codeNoFilesystem,
@@ -25,15 +27,12 @@ func workingDir(asked string, snap *tool.Snapshot) (string, error) {
 	case dir == "" && snap.Cwd == "":
 		return "", failure(abi.TypeValidation, codeNoCwd, "the session has no current folder; give cwd")
 	case dir == "":
-		// Who starts a session beside its workspace means the workspace.
-		if dir = snap.Cwd; !inside(dir, snap.Roots) {
-			dir = snap.Roots[0]
-		}
+		dir = home(snap)
 	case !filepath.IsAbs(dir):
 		if snap.Cwd == "" {
 			return "", failure(abi.TypeValidation, codeNoCwd, "cwd "+quoted(dir)+" is relative and the session has no current folder; give an absolute one")
 		}
-		dir = filepath.Join(snap.Cwd, dir)
+		dir = filepath.Join(home(snap), dir)
 	}
 	dir = filepath.Clean(dir)
 	if strings.ContainsRune(dir, 0) {
@@ -56,6 +55,15 @@ func workingDir(asked string, snap *tool.Snapshot) (string, error) {
 	return dir, nil
 }
 
+// home is where a session's commands run: who starts a session beside its workspace
+// means the workspace.
+func home(snap *tool.Snapshot) string {
+	if inside(snap.Cwd, snap.Roots) {
+		return snap.Cwd
+	}
+	return snap.Roots[0]
+}
+
 // inside reports whether a folder is in one of the roots once links are followed.
 func inside(dir string, roots []string) bool {
 	v := policy.Paths{Roots: roots}.Judge(dir, true)
@@ -73,7 +81,7 @@ func lexically(dir string, roots []string) bool {
 }
 
 func reason(err error) string {
-	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // os.Stat returns it bare
+	if pe := new(fs.PathError); errors.As(err, &pe) {
 		return pe.Err.Error()
 	}
 	return err.Error()

@@ -58,6 +58,7 @@ type Shell struct {
 
 	mu       sync.Mutex
 	sessions map[string]map[string]*background
+	agreed   map[string]bool // see agree
 }
 
 // New makes a Shell.
@@ -70,7 +71,7 @@ func New(o Options) *Shell {
 	}
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	s := &Shell{opt: o, tag: hex.EncodeToString(b[:]) + ".", sessions: map[string]map[string]*background{}}
+	s := &Shell{opt: o, tag: hex.EncodeToString(b[:]) + ".", sessions: map[string]map[string]*background{}, agreed: map[string]bool{}}
 	s.guard = newGuard(tagName + "=" + s.tag)
 	return s
 }
