@@ -220,7 +220,10 @@ func eventText(e journal.Event) string {
 		}
 	}
 	if d.Error != nil {
-		text += fmt.Sprintf(" %s [%s]", d.Error.Message, d.Error.Code)
+		text += " " + d.Error.Message
+		if d.Error.Code != "" {
+			text += " [" + d.Error.Code + "]"
+		}
 	}
 	if d.Result != nil {
 		text += " " + string(d.Result)

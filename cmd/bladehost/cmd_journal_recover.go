@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host"
 	"github.com/bladehost/bladehost/host/journal"
 	"github.com/bladehost/bladehost/host/journal/sqlite"
@@ -25,6 +27,7 @@ type recoverFlags struct {
 	replay     []string
 	result     string
 	message    string
+	elsewhere  bool
 }
 
 func (f recoverFlags) acts() bool {
@@ -40,20 +43,22 @@ done: look at it (it may have had its effect), decide its permission, make it
 again, or cancel it. With flags it is done, for one SESSION, in the order of the
 flags below; then what is still open is shown. A session that a living process
 owns is not touched. --cancel and --replay take "all", which leaves out calls
-whose outcome is not known.`,
+whose outcome is not known. --replay needs the current folder and the --root that
+the calls had; a call that is open afterwards all the same is an error.`,
 		Example: `  bladehost journal recover
   bladehost journal recover S --reconcile attempt_x=completed --result '"sent"'
-  bladehost journal recover S --replay all`,
+  bladehost journal recover S --replay all --root .`,
 		RunE: func(c *cobra.Command, args []string) error { return a.journalRecover(c.Context(), *keep, f, args) },
 	}
 	fs := c.Flags()
 	fs.SortFlags = false
-	fs.StringArrayVar(&f.reconcile, "reconcile", nil, "`ATTEMPT=completed`, =failed or =cancelled: what you found out about a call that may have run")
+	fs.StringArrayVar(&f.reconcile, "reconcile", nil, "`ATTEMPT=OUTCOME`: completed, failed or cancelled, what you found out about a call that may have run")
 	fs.StringVar(&f.result, "result", "", "`JSON` that the model should read as the result of --reconcile …=completed (default null)")
 	fs.StringVar(&f.message, "message", "", "`text` of the error of --reconcile …=failed, or of a permission")
-	fs.StringArrayVar(&f.permission, "permission", nil, "`ATTEMPT=allow`, =deny or =cancel: decide a permission that waits")
+	fs.StringArrayVar(&f.permission, "permission", nil, "`ATTEMPT=DECISION`: allow, deny or cancel a permission that waits")
 	fs.StringArrayVar(&f.cancel, "cancel", nil, "`ATTEMPT` that will not be made again, or all")
 	fs.StringArrayVar(&f.replay, "replay", nil, "`ATTEMPT` that is made again with the recorded input, or all")
+	fs.BoolVar(&f.elsewhere, "elsewhere", false, "let --replay make calls in another current folder or with other --root than they had")
 	fs.StringArrayVar(&f.plugins, "plugin", nil, "plugin `file` or folder for --replay, beside the installed ones (may be repeated)")
 	f.hostFlags.add(fs)
 	return c
@@ -62,6 +67,9 @@ whose outcome is not known.`,
 func (a *app) journalRecover(ctx context.Context, keep journalFlags, f recoverFlags, args []string) error {
 	if f.acts() && len(args) == 0 {
 		return usage("name the SESSION to recover; bladehost journal recover lists those with open calls")
+	}
+	if err := f.check(); err != nil {
+		return err
 	}
 	s, err := a.openJournal(ctx, keep, sqlite.Options{})
 	if err != nil {
@@ -81,6 +89,31 @@ func (a *app) journalRecover(ctx context.Context, keep journalFlags, f recoverFl
 	err = a.recover(ctx, k, f)
 	err = errors.Join(err, k.guard.Release(context.WithoutCancel(ctx)))
 	return errors.Join(err, a.showPlans(ctx, s, args))
+}
+
+// check refuses flags that say nothing, before anything is done.
+func (f recoverFlags) check() error {
+	completed := false
+	for _, v := range f.reconcile {
+		id, what, _ := strings.Cut(v, "=")
+		if id == "" || !slices.Contains([]string{"completed", "failed", "cancelled"}, what) {
+			return usage("--reconcile %s: give ATTEMPT=completed, ATTEMPT=failed or ATTEMPT=cancelled", quoted(v))
+		}
+		completed = completed || what == "completed"
+	}
+	for _, v := range f.permission {
+		id, what, _ := strings.Cut(v, "=")
+		if id == "" || !slices.Contains([]string{journal.DecisionAllow, journal.DecisionDeny, journal.DecisionCancel}, what) {
+			return usage("--permission %s: give ATTEMPT=allow, ATTEMPT=deny or ATTEMPT=cancel", quoted(v))
+		}
+	}
+	switch {
+	case f.result != "" && !completed:
+		return usage("--result is for --reconcile ATTEMPT=completed, and none is given")
+	case f.message != "" && len(f.reconcile)+len(f.permission) == 0:
+		return usage("--message is for --reconcile ATTEMPT=failed or for --permission, and none is given")
+	}
+	return nil
 }
 
 // recover does what the flags say, and stops at the first that fails.
@@ -190,7 +223,13 @@ func (a *app) replay(ctx context.Context, k *kept, f recoverFlags) error {
 			}
 		}
 		for n, id := range list {
-			err := a.replayOne(ctx, rec, s, id, n+1, len(list))
+			err := f.samePlace(k.j, id, placeOf(opt))
+			if err == nil {
+				err = a.replayOne(ctx, rec, s, id, n+1, len(list))
+			}
+			if err == nil {
+				err = stillOpen(k.j, id)
+			}
 			if err != nil && (v != "all" || k.guard.Err() != nil || ctx.Err() != nil) {
 				return err
 			}
@@ -201,6 +240,59 @@ func (a *app) replay(ctx context.Context, k *kept, f recoverFlags) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// samePlace refuses a call that would be made elsewhere than it was: a relative path
+// or a command would mean something else there.
+func (f recoverFlags) samePlace(j *journal.Journal, id string, now *journal.Place) error {
+	at, ok := openAttempt(j, id)
+	if !ok || at.Place == nil || now == nil || f.elsewhere {
+		return nil // the replay says what is wrong with it
+	}
+	was := at.Place
+	if was.Cwd == now.Cwd && slices.Equal(sorted(was.Roots), sorted(now.Roots)) {
+		return nil
+	}
+	return abi.NewError(abi.CodeRecovery, "the call %s of %s was made in %s with %s, and would be made in %s with %s now, where it may mean something else; go there and give the same --root, or say --elsewhere",
+		at.ID, at.ToolName, orNone(was.Cwd), rootsText(was.Roots), orNone(now.Cwd), rootsText(now.Roots))
+}
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
+
+func orNone(dir string) string {
+	if dir == "" {
+		return "no folder"
+	}
+	return quoted(dir)
+}
+
+// rootsText are workspace folders as flags.
+func rootsText(roots []string) string {
+	if len(roots) == 0 {
+		return "no --root"
+	}
+	var flags []string
+	for _, r := range roots {
+		flags = append(flags, "--root "+quoted(r))
+	}
+	return strings.Join(flags, " ")
+}
+
+func openAttempt(j *journal.Journal, id string) (journal.Attempt, bool) {
+	for _, at := range j.Attempts() {
+		if at.ID == id {
+			return at, true
+		}
+	}
+	return journal.Attempt{}, false
+}
+
+// stillOpen is the error of a call that was to be made again and did not come to run.
+func stillOpen(j *journal.Journal, id string) error {
+	if at, ok := openAttempt(j, id); ok {
+		return abi.NewError(abi.CodeRecovery, "the call %s of %s was not made again: it is still open; see above for the reason, then --replay it once more or --cancel it", at.ID, at.ToolName)
+	}
+	return nil
 }
 
 func (a *app) replayOne(ctx context.Context, rec *journal.Recorder, s *host.Session, id string, n, of int) error {

@@ -82,8 +82,17 @@ func (a *app) keep(ctx context.Context, path string, opt *host.SessionOptions) (
 	if n := len(k.j.Attempts()); n > 0 {
 		a.note("note: calls of an earlier run of the session are open (%d); see bladehost journal recover %s%s", n, quoted(opt.ID), a.journalFlag(path))
 	}
-	opt.Lifecycle, opt.Runtime = k.j.Recorder(journal.RecorderOptions{}), k.guard
+	opt.Lifecycle, opt.Runtime = k.j.Recorder(journal.RecorderOptions{Place: placeOf(*opt)}), k.guard
 	return k, nil
+}
+
+// placeOf is where the calls of a session are made.
+func placeOf(opt host.SessionOptions) *journal.Place {
+	c := opt.Context.Capabilities
+	if c == nil || c.Filesystem == nil {
+		return nil
+	}
+	return &journal.Place{Cwd: c.Filesystem.Cwd, Roots: c.Filesystem.Roots}
 }
 
 // journalFlag is the flag that names a journal, where one must be named.

@@ -223,10 +223,10 @@ func TestJournalRecover(t *testing.T) {
 		}
 		return string(out) + errs.String()
 	}
-	open := func(args ...string) string {
+	plan := func(code int, args ...string) string {
 		t.Helper()
 		var v struct{ Sessions []journal.Plan }
-		out := run(0, append(args, "--json")...)
+		out := run(code, append(args, "--json")...)
 		if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &v); err != nil {
 			t.Fatal(err, out)
 		}
@@ -240,6 +240,8 @@ func TestJournalRecover(t *testing.T) {
 		}
 		return text
 	}
+	open := func(args ...string) string { t.Helper(); return plan(0, args...) }
+	failing := func(args ...string) string { t.Helper(); return plan(7, args...) }
 	for _, c := range []struct {
 		want string
 		args []string
@@ -259,7 +261,18 @@ func TestJournalRecover(t *testing.T) {
 	if out := run(7, "--cancel", "d"); !strings.Contains(out, "find out, then reconcile") {
 		t.Error(out)
 	}
-	if got := open("--replay", "all"); got != "reconcile_tool_outcomes / d / / g / e" { // Gone is no tool any more
+	if out := run(7, "--replay", "g"); !strings.Contains(out, "was not made again") { // Gone is no tool any more
+		t.Error(out)
+	}
+	for _, args := range [][]string{
+		{"--reconcile", "d"}, {"--reconcile", "d="}, {"--reconcile", "=failed"}, {"--permission", "f"}, {"--permission", "f=maybe"},
+		{"--reconcile", "d=failed", "--result", `"x"`}, {"--result", "1"}, {"--cancel", "a", "--message", "x"},
+	} {
+		if out := run(2, args...); !strings.Contains(out, "--") {
+			t.Error(out)
+		}
+	}
+	if got := failing("--replay", "all"); got != "reconcile_tool_outcomes / d / / g / e" { // Gone is no tool any more
 		t.Error(got)
 	}
 	if got := open("--cancel", "all"); got != "reconcile_tool_outcomes / d / / /" {
@@ -274,7 +287,7 @@ func TestJournalRecover(t *testing.T) {
 	}
 	for _, want := range []string{
 		`permission_resolved +c allow`, `permission_resolved +f deny not now\n.*tool_cancelled +f .*permission_denied`, `tool_started +c DiscoverTools non_idempotent`,
-		`tool_outcome_unknown +d .*\n.*tool_failed +d .*the card was refused`, `tool_cancelled +e .*permission_denied`, `tool_outcome_unknown +g .*\n.*tool_cancelled +g .*process_restart`, `tool_completed +b `,
+		`tool_outcome_unknown +d .*\n.*tool_failed +d .*the card was refused\n`, `tool_cancelled +e .*permission_denied`, `tool_outcome_unknown +g .*\n.*tool_cancelled +g .*process_restart`, `tool_completed +b `,
 	} {
 		if !regexp.MustCompile(want).Match(out) {
 			t.Errorf("no %s in\n%s", want, out)
@@ -326,5 +339,67 @@ func TestJournalIsNotForTools(t *testing.T) {
 	}
 	if now, err := os.ReadFile(filepath.Join(dir, "j.db")); err != nil || len(now) < len(whole) {
 		t.Errorf("%d of %d bytes are left: %v", len(now), len(whole), err)
+	}
+}
+
+// A call is made again where it was made, or where the operator says.
+func TestReplayElsewhere(t *testing.T) {
+	dir, env := t.TempDir(), ownPlaces(t)
+	path := filepath.Join(dir, "j.db")
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []journal.Draft{{Type: journal.SessionCreated, Data: json.RawMessage(`{}`)}}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		data := map[string]any{"toolCallId": id, "toolName": "DiscoverTools", "modelInput": map[string]string{"query": "x"}, "input": map[string]string{"query": "x"},
+			"sideEffect": "pure", "interruptBehavior": "block", "place": journal.Place{Cwd: cwd, Roots: []string{dir}}}
+		switch id {
+		case "b":
+			data["place"] = journal.Place{Cwd: dir, Roots: []string{dir}}
+		case "d":
+			delete(data, "place")
+		}
+		raw, err := json.Marshal(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, journal.Draft{Type: journal.ToolScheduled, Data: raw, Scope: journal.Scope{RequestID: "r", TurnID: "t", ModelAttemptID: "m", ToolAttemptID: id}})
+	}
+	_, err = s.Append(t.Context(), "s", list, journal.AppendOptions{})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{7, []string{"--replay", "a"}},
+		{7, []string{"--replay", "a", "--root", cwd}},
+		{0, []string{"--replay", "a", "--root", dir}},
+		{7, []string{"--replay", "b", "--root", dir}},
+		{0, []string{"--replay", "b", "--elsewhere"}},
+		{7, []string{"--replay", "all"}}, // d is made, c is not
+		{0, []string{"--replay", "all", "--root", dir}},
+	} {
+		r := runCLI(t.Context(), env, "", append([]string{"journal", "recover", "s", "--journal", path}, c.args...)...)
+		if r.code != c.code || (c.code != 0 && (!strings.Contains(r.err, "was made in") || !strings.Contains(r.err, "--root "+dir))) {
+			t.Errorf("%v: %d, want %d: %s", c.args, r.code, c.code, r.err)
+		}
+	}
+	if r := runCLI(t.Context(), env, "", "journal", "recover", "--journal", path); !strings.Contains(r.out, "nothing is open") {
+		t.Error(r.out)
+	}
+	// And it is recorded.
+	if r := runCLI(t.Context(), env, "", "run", "--journal", path, "--root", dir, "DiscoverTools", `{"query":"x"}`); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	want, _ := json.Marshal(journal.Place{Cwd: cwd, Roots: []string{dir}})
+	if r := runCLI(t.Context(), env, "", "journal", "export", "--journal", path); !strings.Contains(r.out, `"place":`+string(want)) || strings.Count(r.out, `"tool_completed"`) != 5 {
+		t.Error(r.out)
 	}
 }

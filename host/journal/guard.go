@@ -24,7 +24,9 @@ type GuardOptions struct {
 	TTL, Heartbeat time.Duration
 	// Wait is how long to wait for a lease that another one holds; 0 tries once. A
 	// lease that is not renewed for its whole length counts as ended by then, even
-	// if the time of day was set back.
+	// if the time of day was set back. A lease that was renewed in the future, by
+	// the time of day, shows that this was set back: it is watched for its whole
+	// length also if Wait is 0, or until it is renewed.
 	Wait time.Duration
 	// Clock is the time of day; nil is time.Now.
 	Clock func() time.Time
@@ -129,12 +131,16 @@ func (g *Guard) take(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return g.gaveUp(ctx, err)
 		}
-		if abi.CodeOf(err) != abi.CodeLeaseConflict || time.Since(started) >= g.opt.Wait {
+		if abi.CodeOf(err) != abi.CodeLeaseConflict {
 			return err
 		}
 		held, ok, look := g.leases.Lease(ctx, g.session)
 		if look != nil {
 			return look
+		}
+		doubt := g.opt.Wait == 0 && ok && held.ahead(g.opt.Clock()) && (seen == nil || seen.Renewals == held.Renewals)
+		if !doubt && time.Since(started) >= g.opt.Wait {
+			return err
 		}
 		switch {
 		case !ok:
@@ -144,7 +150,7 @@ func (g *Guard) take(ctx context.Context) error {
 			req.Observed = seen
 		}
 		select {
-		case <-time.After(min(pollLease, max(g.opt.Wait-time.Since(started), time.Millisecond))):
+		case <-time.After(pause(doubt, g.opt.Wait-time.Since(started))):
 		case <-ctx.Done():
 			return g.gaveUp(ctx, err)
 		}
@@ -153,6 +159,20 @@ func (g *Guard) take(ctx context.Context) error {
 
 func (g *Guard) gaveUp(ctx context.Context, err error) error {
 	return abi.NewError(abi.CodeLeaseTimeout, "the wait for the lease of session %s ended: %v", clip(g.session), context.Cause(ctx)).Because(err)
+}
+
+// pause is how long to wait before a lease is looked at again.
+func pause(doubt bool, left time.Duration) time.Duration {
+	if doubt {
+		return pollLease
+	}
+	return min(pollLease, max(left, time.Millisecond))
+}
+
+// ahead reports whether the lease was renewed in the future.
+func (l Lease) ahead(now time.Time) bool {
+	at, err := ParseTime(l.RenewedAt)
+	return err == nil && at.After(now.Add(time.Millisecond))
 }
 
 // length is how long a lease lasts after a renewal.

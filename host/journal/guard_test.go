@@ -186,6 +186,46 @@ func TestClockJumps(t *testing.T) {
 	})
 }
 
+// The clock was set back after the owner had renewed its lease: by the time of day it
+// lasts an hour. Whoever tries once takes over from an owner that hangs after the
+// lease's length, and is told of one that lives as soon as that renews it.
+func TestClockSetBackBeforeAnother(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		hangs    bool
+		min, max time.Duration
+	}{{"it hangs", true, 30 * time.Second, 31 * time.Second}, {"it lives", false, 0, 11 * time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				offset := time.Hour
+				clock := func() time.Time { return time.Now().Add(offset) }
+				s := &renewing{Store: memory(t, clock)}
+				old := guard(t, s, journal.GuardOptions{Clock: clock})
+				if c.hangs {
+					s.set(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+				}
+				offset = 0
+				began := time.Now()
+				g, err := journal.Acquire(t.Context(), s, "s", journal.GuardOptions{Clock: clock})
+				if d := time.Since(began); d < c.min || d > c.max {
+					t.Errorf("it took %v", d)
+				}
+				if !c.hangs {
+					WantCode(t, err, abi.CodeLeaseConflict)
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if g.Lease().Token != 2 || !lost(old) {
+					t.Errorf("%+v, the old one: %v", g.Lease(), old.Err())
+				}
+				_ = g.Release(t.Context())
+			})
+		})
+	}
+}
+
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory(t, nil)

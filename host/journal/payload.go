@@ -36,6 +36,15 @@ type ScheduledData struct {
 	Input      json.RawMessage       `json:"input"`
 	SideEffect abi.SideEffect        `json:"sideEffect"`
 	Interrupt  abi.InterruptBehavior `json:"interruptBehavior"`
+	// Place is where the call was made, if that is known.
+	Place *Place `json:"place,omitempty"`
+}
+
+// Place is what relative paths of a call start at, and the workspace folders that
+// it had: a call that is made again elsewhere is another call.
+type Place struct {
+	Cwd   string   `json:"cwd,omitempty"`
+	Roots []string `json:"roots,omitempty"`
 }
 
 // StartedData is the data of tool_started: the final input and the resolved side

@@ -23,6 +23,8 @@ type RecorderOptions struct {
 	// RequestID and TurnID are the scope of calls that name none; empty means new
 	// random ones.
 	RequestID, TurnID string
+	// Place, if not nil, is where the calls are made: it is recorded with each.
+	Place *Place
 	// Failpoint, if not nil, is called at each boundary with its name: before… and
 	// after… of scheduled, permissionRequested, permissionResolved, started and
 	// settled. It is for tests that kill the process there.
@@ -112,7 +114,7 @@ func (r *Recorder) OnToolScheduled(ctx context.Context, e host.ToolScheduled) (h
 		ModelAttemptID: fit(orText(e.ModelAttemptID, newID("model"))), ToolAttemptID: newID("attempt"),
 	}}
 	err := v.commit(ctx, "Scheduled", draft(ToolScheduled, v.scope, ScheduledData{
-		Identity: v.id, ModelInput: e.ModelInput, Input: e.Input, SideEffect: e.SideEffect, Interrupt: e.Interrupt,
+		Identity: v.id, ModelInput: e.ModelInput, Input: e.Input, SideEffect: e.SideEffect, Interrupt: e.Interrupt, Place: r.opt.Place,
 	}))
 	if err != nil {
 		return nil, err
@@ -241,7 +243,9 @@ func modelOf(res *abi.Result) json.RawMessage {
 	return res.Model
 }
 
-// artifactOf is the file behind a result that was too large for the model.
+// artifactOf is the file behind a result that was too large for the model. A tool may
+// have set members of these names to something else: that is no artifact, and no
+// reason not to record the result.
 func artifactOf(res *abi.Result) *ArtifactRef {
 	handle, ok := res.Metadata["resultArtifactHandle"].(string)
 	if !ok {
@@ -255,6 +259,10 @@ func artifactOf(res *abi.Result) *ArtifactRef {
 		ref.Bytes = int64(n)
 	case int64:
 		ref.Bytes = n
+	}
+	var is issues
+	if is.artifact(ref); len(is) > 0 {
+		return nil
 	}
 	return ref
 }

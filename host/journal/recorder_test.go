@@ -188,6 +188,39 @@ func TestRecordedArtifact(t *testing.T) {
 	}
 }
 
+// What a tool says about its result by the names of the host's own is no reason not
+// to record it.
+func TestMetadataOfATool(t *testing.T) {
+	sum := strings.Repeat("a", 64)
+	for name, meta := range map[string]map[string]any{
+		"an empty handle":    {"resultArtifactHandle": "", "sha256": sum, "bytes": 1},
+		"a long handle":      {"resultArtifactHandle": strings.Repeat("h", journal.MaxID+1), "sha256": sum, "bytes": 1},
+		"no sum":             {"resultArtifactHandle": "h", "bytes": 1},
+		"another sum":        {"resultArtifactHandle": "h", "sha256": "zz", "bytes": 1},
+		"a negative size":    {"resultArtifactHandle": "h", "sha256": sum, "bytes": -5},
+		"handle of no text":  {"resultArtifactHandle": 7},
+		"size of no integer": {"resultArtifactHandle": "h", "bytes": 1.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := &plain{spec: spec("One", abi.SideEffectPure), run: func(context.Context, *tool.Call) (*abi.Result, error) {
+				r := abi.Text("x")
+				for k, v := range meta {
+					r.SetMeta(k, v)
+				}
+				return r, nil
+			}}
+			_, events, res, err := recorded(t, host.SessionOptions{Mode: "yolo"}, host.Call{Tool: "One"}, one)
+			if err != nil || res.IsError() || len(events) != 3 || events[2].Type != journal.ToolCompleted {
+				t.Fatalf("%+v %v %v", res, err, events)
+			}
+			var d journal.CompletedData
+			if err := json.Unmarshal(events[2].Data, &d); err != nil || d.Artifact != nil {
+				t.Errorf("%+v %v", d.Artifact, err)
+			}
+		})
+	}
+}
+
 // LIF-02 LIF-04 LIF-05 LIF-07 LIF-08: what a store that does not write stops.
 func TestRecorderFails(t *testing.T) {
 	for _, c := range []struct {

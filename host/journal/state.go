@@ -35,6 +35,8 @@ type Attempt struct {
 	Input      json.RawMessage       `json:"input"`
 	SideEffect abi.SideEffect        `json:"sideEffect"`
 	Interrupt  abi.InterruptBehavior `json:"interruptBehavior"`
+	// Place is where the call was made, or nil where that is not known.
+	Place *Place `json:"place,omitempty"`
 	// Permission is the last request for it, or nil.
 	Permission *Permission `json:"permission,omitempty"`
 	// ScheduledAt and StartedAt are times of events; StartedAt may be "".
@@ -228,7 +230,7 @@ func (c *change) scheduled(d Draft, at string) error {
 	}
 	c.touched[d.ToolAttemptID] = &Attempt{
 		ID: d.ToolAttemptID, Identity: v.Identity, Scope: d.Scope, Status: StatusScheduled, ModelInput: v.ModelInput,
-		Input: v.Input, SideEffect: v.SideEffect, Interrupt: v.Interrupt, ScheduledAt: at, First: c.head,
+		Input: v.Input, SideEffect: v.SideEffect, Interrupt: v.Interrupt, Place: v.Place, ScheduledAt: at, First: c.head,
 	}
 	return nil
 }

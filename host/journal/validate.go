@@ -219,15 +219,7 @@ func (is *issues) ending(d Draft) {
 		if v.Result == nil {
 			is.add("/data/result", "is missing")
 		}
-		if a := v.Artifact; a != nil {
-			is.id("/data/artifact/handle", a.Handle)
-			if sum, err := hex.DecodeString(a.SHA256); err != nil || len(sum) != 32 || hex.EncodeToString(sum) != a.SHA256 {
-				is.add("/data/artifact/sha256", "is no SHA-256 in hex")
-			}
-			if a.Bytes < 0 {
-				is.add("/data/artifact/bytes", "is negative")
-			}
-		}
+		is.artifact(v.Artifact)
 	case ToolFailed:
 		var v FailedData
 		if is.decode(d.Data, &v) {
@@ -247,6 +239,19 @@ func (is *issues) ending(d Draft) {
 		} else {
 			is.oneOf("/data/reason", v.Reason, ReasonRestart, ReasonCommitUnknown)
 		}
+	}
+}
+
+func (is *issues) artifact(a *ArtifactRef) {
+	if a == nil {
+		return
+	}
+	is.id("/data/artifact/handle", a.Handle)
+	if sum, err := hex.DecodeString(a.SHA256); err != nil || len(sum) != 32 || hex.EncodeToString(sum) != a.SHA256 {
+		is.add("/data/artifact/sha256", "is no SHA-256 in hex")
+	}
+	if a.Bytes < 0 {
+		is.add("/data/artifact/bytes", "is negative")
 	}
 }
 
