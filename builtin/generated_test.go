@@ -66,7 +66,37 @@ func page(t *testing.T) []byte {
 			describe(t, &w, x.Spec())
 		}
 	}
+	deviations(t, &w)
 	return w.Bytes()
+}
+
+// deviations is the section of what the tools do otherwise than recorded: by group and reason, the calls and
+// fields of testdata/builtin/cases.jsonl and its neighbours.
+func deviations(t *testing.T, w *bytes.Buffer) {
+	t.Helper()
+	w.WriteString("\n## Deviations\n\nThe tools are held to recorded calls (testdata/builtin). Where they do otherwise, it is one of these, each with its reason and the calls and fields that show it.\n")
+	files, err := filepath.Glob(filepath.Join(casesDir, "deviations", "*.tsv"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v %v", files, err)
+	}
+	cell := strings.NewReplacer("|", `\|`, "<", "&lt;")
+	for _, f := range files {
+		var reasons []string
+		calls := map[string][]string{}
+		for _, row := range readTSV(t, f) {
+			if len(row) != 3 {
+				t.Fatalf("%s: %q", f, row)
+			}
+			if calls[row[2]] == nil {
+				reasons = append(reasons, row[2])
+			}
+			calls[row[2]] = append(calls[row[2]], "`"+row[0]+"` "+row[1])
+		}
+		fmt.Fprintf(w, "\n### %s\n\n| reason | where |\n|---|---|\n", strings.TrimSuffix(filepath.Base(f), ".tsv"))
+		for _, r := range reasons {
+			fmt.Fprintf(w, "| %s | %s |\n", cell.Replace(r), cell.Replace(strings.Join(calls[r], ", ")))
+		}
+	}
 }
 
 // narrowed are the tools whose own code narrows, by input, what their definition says. The tests of
