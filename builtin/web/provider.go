@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -73,7 +74,7 @@ func (e *engine) Search(ctx context.Context, query string, n int) ([]Hit, error)
 	if err != nil {
 		return nil, err
 	}
-	req.Redirect = http.Refuse
+	req.Redirect = http.Manual
 	res, err := e.client.Do(ctx, req)
 	defer e.client.Close()
 	if err != nil {
@@ -84,14 +85,60 @@ func (e *engine) Search(ctx context.Context, query string, n int) ([]Hit, error)
 	if err != nil {
 		return nil, new(shared).explain(err, e.base.String(), 0)
 	}
+	if to, err := e.base.Parse(res.Header.Get("Location")); err == nil && res.Status >= 300 && res.Status <= 399 && to.Host != "" {
+		return nil, failure(abi.TypePermission, codeAddress, "it redirects to %s, and redirects of search engines are not followed; give the address that it redirects to as its own", clip(to.Scheme+"://"+to.Host))
+	}
 	if res.Status < 200 || res.Status > 299 {
 		return nil, failure(abi.TypeNetwork, codeStatus, "it answered with status %d", res.Status)
 	}
 	hits, err := e.hits(body)
 	if err != nil {
-		return nil, failure(abi.TypeExecution, codeNotProvided, "its answer is not the JSON that was expected: %v", err)
+		return nil, failure(abi.TypeExecution, codeNotProvided, "its answer cannot be used: %v", err)
 	}
 	return hits[:min(len(hits), n)], nil
+}
+
+// resultsAt are the hits of the list at a path of an answer; text is the member that has
+// a hit's text. A hit that is no object is left out, and a member that is a number is
+// text.
+func resultsAt(body []byte, text string, path ...string) ([]Hit, error) {
+	if !json.Valid(body) {
+		return nil, errors.New("it is no JSON")
+	}
+	raw := json.RawMessage(body)
+	for _, name := range path {
+		var obj map[string]json.RawMessage
+		if json.Unmarshal(raw, &obj) != nil {
+			return nil, errors.New("it has no list " + strings.Join(path, "."))
+		}
+		if raw = obj[name]; raw == nil {
+			return []Hit{}, nil // nothing was found
+		}
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, errors.New("it has no list " + strings.Join(path, "."))
+	}
+	out := make([]Hit, 0, len(list))
+	for _, item := range list {
+		var m map[string]any
+		if json.Unmarshal(item, &m) == nil && m != nil {
+			out = append(out, Hit{asText(m["title"]), asText(m["url"]), asText(m[text])})
+		}
+	}
+	return out, nil
+}
+
+func asText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return ""
 }
 
 // SearXNG asks an instance of SearXNG, or of what answers like one, at its address.
@@ -104,17 +151,7 @@ func SearXNG(at Engine) (Provider, error) {
 			u.RawQuery = url.Values{"q": {query}, "format": {"json"}, "categories": {"general"}}.Encode()
 			return http.Request{URL: u.String()}, nil
 		},
-		hits: func(body []byte) ([]Hit, error) {
-			var out struct {
-				Results []struct{ Title, URL, Content string } `json:"results"`
-			}
-			err := json.Unmarshal(body, &out)
-			list := make([]Hit, 0, len(out.Results))
-			for _, r := range out.Results {
-				list = append(list, Hit{r.Title, r.URL, r.Content})
-			}
-			return list, err
-		},
+		hits: func(body []byte) ([]Hit, error) { return resultsAt(body, "content", "results") },
 	}
 	if u, err := url.Parse(at.URL); err == nil {
 		e.name = "SearXNG(" + u.Host + ")"
@@ -139,19 +176,7 @@ func Brave(at Engine) (Provider, error) {
 			u.RawQuery = url.Values{"q": {query}, "count": {strconv.Itoa(min(n, 20))}}.Encode() // the API's own limit
 			return http.Request{URL: u.String(), Header: map[string][]string{"X-Subscription-Token": {key}, "Accept": {"application/json"}}}, nil
 		},
-		hits: func(body []byte) ([]Hit, error) {
-			var out struct {
-				Web struct {
-					Results []struct{ Title, URL, Description string } `json:"results"`
-				} `json:"web"`
-			}
-			err := json.Unmarshal(body, &out)
-			list := make([]Hit, 0, len(out.Web.Results))
-			for _, r := range out.Web.Results {
-				list = append(list, Hit{r.Title, r.URL, r.Description})
-			}
-			return list, err
-		},
+		hits: func(body []byte) ([]Hit, error) { return resultsAt(body, "description", "web", "results") },
 	}, at)
 }
 
@@ -170,16 +195,6 @@ func Tavily(at Engine) (Provider, error) {
 			return http.Request{Method: "POST", URL: u.String(), Body: body,
 				Header: map[string][]string{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}, "Accept": {"application/json"}}}, nil
 		},
-		hits: func(body []byte) ([]Hit, error) {
-			var out struct {
-				Results []struct{ Title, URL, Content string } `json:"results"`
-			}
-			err := json.Unmarshal(body, &out)
-			list := make([]Hit, 0, len(out.Results))
-			for _, r := range out.Results {
-				list = append(list, Hit{r.Title, r.URL, r.Content})
-			}
-			return list, err
-		},
+		hits: func(body []byte) ([]Hit, error) { return resultsAt(body, "content", "results") },
 	}, at)
 }

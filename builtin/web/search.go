@@ -8,11 +8,13 @@ import (
 	"html"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/builtin/internal/args"
+	"github.com/bladehost/bladehost/host/caps/http"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -44,7 +46,7 @@ const (
 
 const searchSchema = `{"type":"object","properties":{` +
 	`"query":{"type":"string","minLength":2,"description":"What to search for."},` +
-	`"allowed_domains":{"type":"array","items":{"type":"string","minLength":1},"description":"Only results of these domains, and of what is below them."},` +
+	`"allowed_domains":{"type":"array","items":{"type":"string","minLength":1},"description":"Only results of these domains, and of what is below them. Of an address its host counts."},` +
 	`"blocked_domains":{"type":"array","items":{"type":"string","minLength":1},"description":"No results of these domains; this wins."}},` +
 	`"required":["query"],"additionalProperties":false}`
 
@@ -125,6 +127,14 @@ func (s *search) Execute(ctx context.Context, call *tool.Call) (*abi.Result, err
 	if strings.TrimSpace(in.Query) == "" {
 		return nil, tool.InvalidIssues(abi.CodeValidation, "the input of WebSearch does not fit:", []abi.Issue{{Pointer: "/query", Message: "it has nothing to search for"}})
 	}
+	allowed, err := domainsOf("/allowed_domains", in.Allowed)
+	if err != nil {
+		return nil, err
+	}
+	blocked, err := domainsOf("/blocked_domains", in.Blocked)
+	if err != nil {
+		return nil, err
+	}
 	if err := call.Yield(abi.Yield{Kind: abi.YieldProgress, Message: "Searching for " + firstUnits(in.Query, 100)}); err != nil {
 		return nil, err
 	}
@@ -132,7 +142,7 @@ func (s *search) Execute(ctx context.Context, call *tool.Call) (*abi.Result, err
 	if err != nil {
 		return nil, err
 	}
-	hits := filter(got.hits, in.Allowed, in.Blocked)
+	hits := filter(got.hits, allowed, blocked)
 	out := searchOut{Query: in.Query, Results: hits[:min(len(hits), maxHits)], Provider: got.provider, Total: len(hits), Fetched: got.at.UTC().Format("2006-01-02T15:04:05.000Z")}
 	if got.cached {
 		out.Provider += " (cached)"
@@ -268,11 +278,35 @@ func plain(s string, most int) string {
 	return firstUnits(oneLine(html.UnescapeString(tags.ReplaceAllString(strings.ToValidUTF8(s, "\ufffd"), " "))), most)
 }
 
+// domainsOf are domains as they are compared: of an address, its host; without a star,
+// a port and dots around it; in ASCII and lower case.
+func domainsOf(pointer string, list []string) ([]string, error) {
+	out := make([]string, 0, len(list))
+	for i, raw := range list {
+		d := strings.TrimSpace(raw)
+		if _, rest, ok := strings.Cut(d, "://"); ok {
+			d = rest
+		}
+		if at := strings.IndexAny(d, "/?#"); at >= 0 {
+			d = d[:at]
+		}
+		d = strings.Trim(strings.TrimPrefix(d, "*."), ".")
+		t, err := http.ParseTarget("http://" + d + "/")
+		if err != nil || strings.Contains(d, "@") {
+			return nil, tool.InvalidIssues(abi.CodeValidation, "the input of WebSearch does not fit:", []abi.Issue{{
+				Pointer: fmt.Sprintf("%s/%d", pointer, i), Message: fmt.Sprintf("%q is no domain; write it as example.com", clip(raw))}})
+		}
+		out = append(out, t.Host)
+	}
+	return out, nil
+}
+
 // filter keeps the results of the allowed domains that are not blocked.
 func filter(list []searchResult, allowed, blocked []string) []searchResult {
 	out := []searchResult{}
 	for _, r := range list {
-		if !ofDomains(r.Source, blocked) && (len(allowed) == 0 || ofDomains(r.Source, allowed)) {
+		host := cleanPattern(r.Source)
+		if !ofDomains(host, blocked) && (len(allowed) == 0 || ofDomains(host, allowed)) {
 			out = append(out, r)
 		}
 	}
@@ -280,12 +314,5 @@ func filter(list []searchResult, allowed, blocked []string) []searchResult {
 }
 
 func ofDomains(host string, domains []string) bool {
-	for _, d := range domains {
-		d = strings.Trim(strings.ToLower(strings.TrimSpace(d)), ".")
-		d = strings.TrimPrefix(d, "*.")
-		if d != "" && (host == d || strings.HasSuffix(host, "."+d)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(domains, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
 }

@@ -266,7 +266,7 @@ func TestSearchResults(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	for in, want := range map[string]int{
-		`"allowed_domains":["example.com"]`: 2, `"allowed_domains":["*.Example.COM."]`: 2, `"allowed_domains":["ample.com"]`: 0, `"blocked_domains":["example.com"]`: 1, `"allowed_domains":["example.com"],"blocked_domains":["sub.example.com"]`: 1, `"allowed_domains":[]`: 3, `"blocked_domains":[" "]`: 3,
+		`"allowed_domains":["example.com"]`: 2, `"allowed_domains":["*.Example.COM."]`: 2, `"allowed_domains":["ample.com"]`: 0, `"blocked_domains":["example.com"]`: 1, `"allowed_domains":["example.com"],"blocked_domains":["sub.example.com"]`: 1, `"allowed_domains":[]`: 3,
 	} {
 		if out, _ := found1(t, s, `{"query":"xx",`+in+`}`); out.Total != want {
 			t.Errorf("%s: %d", in, out.Total)
@@ -359,4 +359,52 @@ func utf16(s string) (n int) {
 		}
 	}
 	return n
+}
+
+// One odd result does not take the others away, and what is wrong is said without the
+// names of our types.
+func TestOddAnswers(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"results":[{"title":7,"url":"https://a.example/","content":true},{"title":"t","url":"https://b.example/","content":"c"}]}`: "[{7 https://a.example/ true} {t https://b.example/ c}]",
+		`{"results":["x",null,[],{"title":{"a":1},"url":5}]}`:                                                                        "[{ 5 }]", `{"results":[]}`: "[]", `{"results":null}`: "[]", `{}`: "[]", `{"results":{}}`: "it has no list results", `[]`: "it has no list results", `{`: "it is no JSON", ``: "it is no JSON",
+	} {
+		got, err := resultsAt([]byte(body), "content", "results")
+		text := fmt.Sprint(got)
+		if err != nil {
+			text = err.Error()
+		}
+		if text != want {
+			t.Errorf("%s: %s, want %s", body, text, want)
+		}
+	}
+	p, err := SearXNG(Engine{URL: server(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "https://new.example/path?secret")
+		w.WriteHeader(301)
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Search(t.Context(), "x", 1); abi.CodeOf(err) != codeAddress || !strings.Contains(err.Error(), "https://new.example") || strings.Contains(err.Error(), "allowPrivateNetwork") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A domain may be written as an address; what is none is refused, not ignored.
+func TestSearchDomains(t *testing.T) {
+	s := searcher(t, Limits{}, gives("p", Hit{"a", "https://docs.a.example/x", ""}, Hit{"b", "https://b.example/", ""}, Hit{"m", "https://m\u00fcnchen.example/", ""}, Hit{"x", "https://xn--mnchen-3ya.example/y", ""}))
+	for domain, want := range map[string]int{
+		"a.example": 1, "https://a.example/path?q#f": 1, "HTTP://A.Example:8080": 1, "*.a.example": 1, ".a.example.": 1, "a.example/docs": 1, " a.example ": 1, "example": 4, "m\u00fcnchen.example": 2, "https://xn--mnchen-3ya.example": 2, "c.example": 0, "ample": 0,
+		"https://": -1, " ": -1, "a b": -1, "user@a.example": -1, "*": -1, "/": -1, ".": -1,
+	} {
+		for member, count := range map[string]int{"allowed_domains": want, "blocked_domains": 4 - want} {
+			out, r := found1(t, s, `{"query":"query","`+member+`":[`+string(abi.String(domain))+`]}`)
+			if want < 0 {
+				if r.Error == nil || r.Error.Code != abi.CodeValidation {
+					t.Errorf("%s %q: %+v", member, domain, r)
+				}
+			} else if r.IsError() || out.Total != count {
+				t.Errorf("%s %q: %d results, want %d (%+v)", member, domain, out.Total, count, r.Error)
+			}
+		}
+	}
 }
