@@ -84,7 +84,7 @@ func (r *run) cwd() string {
 			return dir
 		}
 	}
-	return r.snap.Cwd
+	return r.snap.Home()
 }
 
 // canonicalPath is a path after links, as far as it exists: two spellings of one

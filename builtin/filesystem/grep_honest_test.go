@@ -11,6 +11,8 @@ import (
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/builtin/internal/file"
+	"github.com/bladehost/bladehost/host"
+	"github.com/bladehost/bladehost/host/policy"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -148,5 +150,26 @@ func TestGrepSparse(t *testing.T) {
 		if d := data[honestOut](t, res); len(d.Matches) != 2 {
 			t.Errorf("%s: %s", rg, res.Model)
 		}
+	}
+}
+
+// Relative paths of a session that was started beside its workspace start in the workspace.
+func TestRelativeFromBeside(t *testing.T) {
+	r := newRoom(t, map[string]string{"src/a.txt": "hit\n"})
+	s, err := r.h.NewSession(host.SessionOptions{ID: "beside", Mode: policy.ModeYolo, AutoApprove: true,
+		Context: abi.RuntimeContext{Capabilities: &abi.ContextCapabilities{Filesystem: &abi.FilesystemFacet{Roots: []string{r.root}, Cwd: t.TempDir()}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []host.Call{
+		{Tool: "Grep", Input: r.input(map[string]any{"pattern": "hit", "path": "src"})}, {Tool: "Grep", Input: r.input(map[string]any{"pattern": "hit"})},
+		{Tool: "Glob", Input: r.input(map[string]any{"pattern": "*.txt", "path": "src"})}, {Tool: "Glob", Input: r.input(map[string]any{"pattern": "src/*"})},
+	} {
+		if res := r.runIn(s, c); res.IsError() || !strings.Contains(string(res.Model), r.path("src/a.txt")) {
+			t.Errorf("%s %s: %s %+v", c.Tool, c.Input, res.Model, res.Error)
+		}
+	}
+	if res := r.runIn(s, host.Call{Tool: "Read", Input: r.input(map[string]any{"file_path": "=src/a.txt"})}); !res.IsError() || !strings.Contains(res.Error.Message, r.path("src/a.txt")) {
+		t.Errorf("%+v", res.Error)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"image"
 	"image/gif"
@@ -26,6 +27,8 @@ const (
 	// maxEdge is the longest edge of an image that was made smaller, in pixels: what vision
 	// models look at without making it smaller themselves.
 	maxEdge = 1568
+	// maxAsIs is the longest edge of an image that is handed on as it is, in pixels.
+	maxAsIs = 2000
 	// maxPixels bounds what is decoded: four bytes a pixel, and a file can claim any size.
 	maxPixels = 40_000_000
 )
@@ -65,15 +68,19 @@ func (r *reader) image(ctx context.Context, media string) (*abi.Result, error) {
 	}
 	meta := r.meta("base64")
 	meta["is_binary"], meta["media_type"] = true, media
-	cfg, err := imageConfig(media, b)
-	if err == nil {
-		meta["width"], meta["height"] = cfg.Width, cfg.Height
+	cfg, img, err := r.decode(media, b)
+	if err != nil {
+		return nil, err
 	}
-	if len(b) > maxImage {
-		if err != nil {
-			return nil, file.Error(abi.TypeValidation, file.CodeTooLarge, "%s is an image of %d bytes that cannot be made smaller (%v); at most %d bytes can be shown. Read it with encoding base64.", r.t.Path, len(b), err, maxImage)
+	meta["width"], meta["height"] = cfg.Width, cfg.Height
+	if err := file.Aborted(ctx); err != nil {
+		return nil, err
+	}
+	if len(b) > maxImage || max(cfg.Width, cfg.Height) > maxAsIs {
+		if img == nil {
+			return nil, tooLarge("it is of a kind that cannot be decoded here")
 		}
-		if b, media, err = shrink(ctx, media, b, cfg); err != nil {
+		if b, media, err = shrink(ctx, img); err != nil {
 			return nil, err
 		}
 		meta["resized"], meta["media_type"] = true, media
@@ -103,23 +110,49 @@ func imageDecode(media string, b []byte) (image.Image, error) {
 	return decode(bytes.NewReader(b))
 }
 
-// shrink makes an image small enough, as JPEG.
-func shrink(ctx context.Context, media string, b []byte, cfg image.Config) (out []byte, kind string, err error) {
-	tooLarge := func(format string, args ...any) error {
-		return file.Error(abi.TypeValidation, file.CodeTooLarge, "the image is too large to be shown and cannot be made smaller: %s. Read it with encoding base64.", fmt.Sprintf(format, args...))
+// decode decodes an image as a whole, so that none is handed on that nobody can look at. img is nil for
+// the kinds that are allowed and not known here, such as animations.
+func (r *reader) decode(media string, b []byte) (cfg image.Config, img image.Image, err error) {
+	broken := func(err error) error {
+		return file.Error(abi.TypeExecution, file.CodeBadImage, "%s is a damaged image (%s): %v. Its bytes can be read with encoding base64.", r.t.Path, media, err)
 	}
 	defer func() {
 		if p := recover(); p != nil { // decoders of hostile bytes
-			err = tooLarge("it is damaged")
+			err = broken(errors.New("it cannot be decoded"))
 		}
 	}()
-	if cfg.Width <= 0 || cfg.Height <= 0 || int64(cfg.Width)*int64(cfg.Height) > maxPixels {
-		return nil, "", tooLarge("it has %d by %d pixels, at most %d in all are decoded", cfg.Width, cfg.Height, maxPixels)
+	cfg, err = imageConfig(media, b)
+	switch {
+	case unknownKind(err):
+		return cfg, nil, nil
+	case err != nil:
+		return cfg, nil, broken(err)
+	case cfg.Width <= 0 || cfg.Height <= 0:
+		return cfg, nil, broken(errors.New("it has no pixels"))
+	case int64(cfg.Width)*int64(cfg.Height) > maxPixels:
+		return cfg, nil, tooLarge("it has %d by %d pixels, at most %d in all are decoded", cfg.Width, cfg.Height, maxPixels)
 	}
-	img, err := imageDecode(media, b)
-	if err != nil {
-		return nil, "", tooLarge("%v", err)
+	img, err = imageDecode(media, b)
+	switch {
+	case unknownKind(err), err != nil && media == "image/webp" && len(b) > 20 && b[20]&2 != 0: // an animation
+		return cfg, nil, nil
+	case err != nil:
+		return cfg, nil, broken(err)
 	}
+	return cfg, img, nil
+}
+
+// unknownKind reports whether a decoder refuses what the format allows.
+func unknownKind(err error) bool {
+	return errors.As(err, new(jpeg.UnsupportedError)) || errors.As(err, new(png.UnsupportedError))
+}
+
+func tooLarge(format string, args ...any) error {
+	return file.Error(abi.TypeValidation, file.CodeTooLarge, "the image is too large to be shown and cannot be made smaller: %s. Read it with encoding base64.", fmt.Sprintf(format, args...))
+}
+
+// shrink makes an image small enough, as JPEG.
+func shrink(ctx context.Context, img image.Image) (out []byte, kind string, err error) {
 	for edge := maxEdge; edge >= 64; edge /= 2 {
 		if err := file.Aborted(ctx); err != nil {
 			return nil, "", err

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/jpeg"
@@ -258,18 +260,20 @@ func TestReadImages(t *testing.T) {
 		noise.Pix[i] = uint8(rnd.Uint32())
 	}
 	small.Set(0, 0, color.White)
-	var tiny, big, bomb bytes.Buffer
-	for w, img := range map[*bytes.Buffer]image.Image{&tiny: small, &big: noise} {
+	var tiny, big, bomb, wide bytes.Buffer
+	for w, img := range map[*bytes.Buffer]image.Image{&tiny: small, &big: noise, &wide: image.NewGray(image.Rect(0, 0, 6000, 600))} {
 		if err := png.Encode(w, img); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A header that claims 60,000 by 60,000 pixels, and bytes enough to have to be made smaller.
-	bomb.Write(tiny.Bytes()[:16])
-	bomb.Write([]byte{0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60})
-	bomb.Write(tiny.Bytes()[24:])
-	bomb.Write(make([]byte, maxImage))
-	for name, b := range map[string][]byte{"tiny.png": tiny.Bytes(), "tiny.dat": tiny.Bytes(), "big.png": big.Bytes(), "bomb.png": bomb.Bytes(), "fake.png": []byte("text in a picture"), "cut.jpg": append([]byte("\xff\xd8\xff"), make([]byte, maxImage)...)} {
+	// A header that claims 60,000 by 60,000 pixels.
+	header := append(append([]byte{}, tiny.Bytes()[12:16]...), 0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60)
+	header = append(header, tiny.Bytes()[24:29]...)
+	bomb.Write(tiny.Bytes()[:12])
+	bomb.Write(header)
+	bomb.Write(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(header)))
+	bomb.Write(tiny.Bytes()[33:])
+	for name, b := range map[string][]byte{"tiny.png": tiny.Bytes(), "tiny.dat": tiny.Bytes(), "big.png": big.Bytes(), "bomb.png": bomb.Bytes(), "fake.png": []byte("text in a picture"), "wide.png": wide.Bytes(), "three.jpg": []byte("\xff\xd8\xff"), "head.png": tiny.Bytes()[:33], "half.png": big.Bytes()[:big.Len()/2], "cut.jpg": append([]byte("\xff\xd8\xff"), make([]byte, maxImage)...)} {
 		if err := os.WriteFile(r.path(name), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -296,8 +300,22 @@ func TestReadImages(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"bomb.png", "cut.jpg"} {
-		r.fails("Read", map[string]any{"file_path": name}, file.CodeTooLarge, vErr)
+	r.fails("Read", map[string]any{"file_path": "bomb.png"}, file.CodeTooLarge, vErr)
+	for _, name := range []string{"cut.jpg", "three.jpg", "head.png", "half.png"} {
+		r.fails("Read", map[string]any{"file_path": name}, file.CodeBadImage, xErr)
+	}
+	// One with too many pixels is made smaller however few bytes it has.
+	res := r.ok("Read", map[string]any{"file_path": "wide.png"})
+	var block imageBlock
+	if err := json.Unmarshal(res.Model, &block); err != nil {
+		t.Fatal(err)
+	}
+	b, err := base64.StdEncoding.DecodeString(block.Base64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err := jpeg.DecodeConfig(bytes.NewReader(b)); err != nil || cfg.Width > maxEdge || cfg.Width < maxEdge-1 || res.Metadata["resized"] != true {
+		t.Errorf("%+v %v %v", cfg, err, res.Metadata)
 	}
 	if res := r.ok("Read", map[string]any{"file_path": "fake.png"}); !strings.Contains(res.ModelText(), "text in a picture") {
 		t.Error(res.ModelText())

@@ -26,7 +26,7 @@ func Open(s tool.Snapshot, deny []string) (*Access, error) {
 	if len(s.Roots) == 0 {
 		return nil, Error(abi.TypePermission, CodeNoFilesystem, "the session has no workspace folder, so no file can be used; give it one (bladehost run --root DIR).")
 	}
-	a := &Access{roots: s.Roots, cwd: s.Cwd}
+	a := &Access{roots: s.Roots, cwd: s.Home()}
 	var views []*fs.View
 	var last error
 	for _, root := range s.Roots {
@@ -120,8 +120,7 @@ func (a *Access) File(pointer, path string) (*Target, error) {
 }
 
 // Folder finds the target of a search path, which may be relative to the session's
-// folder and is that folder where it is empty; the first workspace folder, where that is
-// outside of them.
+// folder (see tool.Snapshot.Home) and is that folder where it is empty.
 func (a *Access) Folder(path string) (*Target, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return nil, Invalid("/path", "path: %q has a NUL byte, which no path can have.", path)
@@ -129,9 +128,6 @@ func (a *Access) Folder(path string) (*Target, error) {
 	if !filepath.IsAbs(path) {
 		if a.cwd == "" {
 			return nil, Error(abi.TypeValidation, CodeNoSearchPath, "there is no folder to search: the session has no current folder, so path must be absolute.")
-		}
-		if _, err := a.set.Resolve(a.cwd); err != nil && path == "" {
-			return a.at(a.set.Views()[len(a.set.Views())-1].Grant().GuestPath())
 		}
 		path = filepath.Join(a.cwd, path)
 	}

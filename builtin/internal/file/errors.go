@@ -21,6 +21,7 @@ const (
 	CodeNotRegular     abi.Code = "not_regular_file"     // execution_error
 	CodeNotFound       abi.Code = "not_found"            // execution_error
 	CodeIsDirectory    abi.Code = "is_directory"         // execution_error
+	CodeBadImage       abi.Code = "damaged_image"        // execution_error
 	CodeIO             abi.Code = "io_error"             // execution_error
 	CodeAborted        abi.Code = "aborted"              // execution_error
 	CodeTooLarge       abi.Code = "file_too_large"       // validation_error
