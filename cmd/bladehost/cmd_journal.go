@@ -53,7 +53,7 @@ func journalLs(a *app, f *journalFlags) *cobra.Command {
 }
 
 func (a *app) journalLs(ctx context.Context, f journalFlags) error {
-	s, err := a.openJournal(ctx, f, sqlite.Options{})
+	s, err := a.openJournal(ctx, f, sqlite.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func journalShow(a *app, f *journalFlags) *cobra.Command {
 }
 
 func (a *app) journalShow(ctx context.Context, f journalFlags, session, attempt string) error {
-	s, err := a.openJournal(ctx, f, sqlite.Options{})
+	s, err := a.openJournal(ctx, f, sqlite.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ error if anything is wrong.`,
 }
 
 func (a *app) journalVerify(ctx context.Context, f journalFlags, session string) error {
-	s, err := a.openJournal(ctx, f, sqlite.Options{NoCheck: true})
+	s, err := a.openJournal(ctx, f, sqlite.Options{NoCheck: true, ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ each. Of a damaged file it writes what can be read, and ends with an error.`,
 }
 
 func (a *app) journalExport(ctx context.Context, f journalFlags, args []string) error {
-	s, err := a.openJournal(ctx, f, sqlite.Options{NoCheck: true})
+	s, err := a.openJournal(ctx, f, sqlite.Options{NoCheck: true, ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -323,39 +323,42 @@ func (a *app) journalExport(ctx context.Context, f journalFlags, args []string) 
 	out := &counting{w: a.out}
 	bar := a.exportProgress()
 	defer bar.close()
-	done := 0
-	one := func(session string) error {
-		return eachEvent(ctx, s, session, func(e journal.Event) error {
-			writeJSON(out, e)
-			if done++; done%1000 == 0 {
-				bar.show(abi.Progress(fmt.Sprintf("%d events", done), -1, -1))
-			}
-			return out.err
-		})
-	}
+	session := ""
 	if len(args) > 0 {
-		return one(args[0])
+		session = args[0]
 	}
+	done, failed := 0, 0
 	var first error
-	failed := 0
-	err = eachSession(ctx, s, func(i journal.SessionInfo) error {
-		if i.Head == 0 {
-			return nil
+	err = s.Salvage(ctx, session, func(e journal.Event) error {
+		writeJSON(out, e)
+		if done++; done%1000 == 0 {
+			bar.show(abi.Progress(fmt.Sprintf("%d events", done), -1, -1))
 		}
-		if err := one(i.SessionID); err != nil {
-			if out.err != nil || ctx.Err() != nil {
-				return err
-			}
-			failed++
-			a.note("session %s: %v", i.SessionID, err)
-			first = err
+		return out.err
+	}, func(l sqlite.Lost) {
+		failed++
+		a.note("%s", lostText(l))
+		if first == nil {
+			first = l.Why
 		}
-		return nil
 	})
 	if err == nil && failed > 0 {
-		err = abi.NewError(abi.CodeJournalCorrupt, "%d sessions could not be read to their end", failed).Because(first)
+		err = abi.NewError(abi.CodeJournalCorrupt, "the journal %s is damaged: %d events were written, some could not be read; see above", s.Path(), done).Because(first)
 	}
 	return err
+}
+
+// lostText says what could not be read.
+func lostText(l sqlite.Lost) string {
+	switch {
+	case l.SessionID == "" && l.First == 0:
+		return fmt.Sprintf("the record of all sessions: %v", l.Why)
+	case l.First == 0:
+		return fmt.Sprintf("session %s: how many events it had is not known: %v", l.SessionID, l.Why)
+	case l.First == l.Last:
+		return fmt.Sprintf("session %s: event %d is lost: %v", l.SessionID, l.First, l.Why)
+	}
+	return fmt.Sprintf("session %s: events %d to %d are lost: %v", l.SessionID, l.First, l.Last, l.Why)
 }
 
 // exportProgress shows how far an export is, unless the events are on the same

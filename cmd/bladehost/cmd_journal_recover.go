@@ -71,7 +71,7 @@ func (a *app) journalRecover(ctx context.Context, keep journalFlags, f recoverFl
 	if err := f.check(); err != nil {
 		return err
 	}
-	s, err := a.openJournal(ctx, keep, sqlite.Options{})
+	s, err := a.openJournal(ctx, keep, sqlite.Options{ReadOnly: !f.acts()})
 	if err != nil {
 		return err
 	}

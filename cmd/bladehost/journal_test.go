@@ -403,3 +403,30 @@ func TestReplayElsewhere(t *testing.T) {
 		t.Error(r.out)
 	}
 }
+
+// A journal that was cut off is verified and exported as far as it goes.
+func TestJournalCutOff(t *testing.T) {
+	env, path := ownPlaces(t), filepath.Join(t.TempDir(), "j.db")
+	for range 8 {
+		if r := runCLI(t.Context(), env, "", "run", "--journal", path, "DiscoverTools", `{"query":"`+strings.Repeat("x", 2000)+`"}`); r.code != 0 {
+			t.Fatal(r.err)
+		}
+	}
+	sound := runCLI(t.Context(), env, "", "journal", "export", "--journal", path)
+	if sound.code != 0 {
+		t.Fatal(sound.err)
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, fi.Size()-4096); err != nil {
+		t.Fatal(err)
+	}
+	if r := runCLI(t.Context(), env, "", "journal", "export", "--journal", path); r.code == 0 || r.out == "" || !strings.Contains(r.err, "lost") || strings.Count(r.out, "\n") < strings.Count(sound.out, "\n")/2 {
+		t.Errorf("%d %d lines of %d: %s", r.code, strings.Count(r.out, "\n"), strings.Count(sound.out, "\n"), r.err)
+	}
+	if r := runCLI(t.Context(), env, "", "journal", "verify", "--journal", path); r.code == 0 || !strings.Contains(r.out, "session ") || strings.Contains(r.err, "verify says where") {
+		t.Errorf("%d %s%s", r.code, r.out, r.err)
+	}
+}

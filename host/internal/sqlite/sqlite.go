@@ -32,8 +32,8 @@ type Options struct {
 	// Immutable changes nothing at all, takes no locks and makes no files: it reads
 	// the file alone, without its log.
 	Immutable bool
-	// Salvage reads what a damaged file still has, without SQLite's checks of its
-	// own structures.
+	// Salvage reads what a damaged file still has: one that was cut off is not
+	// refused as a whole.
 	Salvage bool
 	// Busy is how long a transaction waits for another process; 0 means 10 s.
 	Busy time.Duration
@@ -65,7 +65,8 @@ func Open(path string, opt Options) (*sql.DB, error) {
 	q.Set("_synchronous", "FULL")
 	q["_pragma"] = []string{"trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "temp_store(2)", "checkpoint_fullfsync(1)", "fullfsync(1)", "wal_autocheckpoint(0)"}
 	if opt.Salvage {
-		q["_pragma"] = []string{"trusted_schema(0)", "mmap_size(0)", "temp_store(2)", "wal_autocheckpoint(0)"}
+		q.Del("_defensive")
+		q.Add("_pragma", "writable_schema(1)")
 	}
 	q.Set("mode", "rw") // the file is made beforehand, so that its mode is right
 	switch {

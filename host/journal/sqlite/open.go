@@ -26,7 +26,11 @@ import (
 type Options struct {
 	// MustExist refuses to make a new file.
 	MustExist bool
-	// NoCheck opens a damaged file too, to save what can be read.
+	// ReadOnly opens an existing file to look at it: nothing can be written, and
+	// nothing needs to be, so the folder may be read-only.
+	ReadOnly bool
+	// NoCheck opens a damaged file too, to save what can be read; with ReadOnly also
+	// one that was cut off.
 	NoCheck bool
 	// Busy is how long to wait for another process's writing; 0 means 10 s.
 	Busy time.Duration
@@ -113,8 +117,14 @@ func Open(ctx context.Context, path string, opt Options) (*Store, error) {
 	if s.clock == nil {
 		s.clock = time.Now
 	}
+	if opt.ReadOnly {
+		s.opt.MustExist = true
+	}
 	if err := s.provide(ctx); err != nil {
 		return nil, err
+	}
+	if opt.ReadOnly {
+		return s, s.connectReader(ctx)
 	}
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -139,9 +149,14 @@ func (s *Store) provide(ctx context.Context) error {
 	switch {
 	case err == nil && !fi.Mode().IsRegular():
 		return abi.NewError(abi.CodeIO, "the journal %s is not a file", s.path)
+	case err == nil && fi.Size() == 0 && holdsText(s.path):
+		return abi.NewError(abi.CodeJournalVersion, "%s is no journal: it has no size and yet a content, so the system makes it up; name another file", s.path)
 	case err == nil && fi.Size() == 0:
 		return abi.NewError(abi.CodeJournalCorrupt, "the journal %s is empty: it was cut off; remove it to start a new one", s.path)
 	case err == nil:
+		if err := s.look(ctx); err != nil || s.opt.ReadOnly {
+			return err
+		}
 		if runtime.GOOS != "windows" && fi.Mode().Perm()&0o077 != 0 {
 			if err := os.Chmod(s.path, 0o600); err != nil {
 				return abi.NewError(abi.CodeIO, "the journal %s can be read by others, and that cannot be changed: %v", s.path, err)
@@ -242,6 +257,62 @@ func moved(ctx context.Context, q querier) error {
 	return nil
 }
 
+// holdsText reports whether a file without a size has a content, as some of the
+// system's own do.
+func holdsText(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	n, _ := f.Read(make([]byte, 1)) // an error is an empty file here
+	return f.Close() == nil && n > 0
+}
+
+// look finds out whether the file is a journal, and changes nothing: other
+// programs' files stay as they are.
+func (s *Store) look(ctx context.Context) error {
+	db, err := sqlite.Open(s.path, sqlite.Options{Busy: s.opt.Busy, ReadOnly: true, Immutable: true, Salvage: true})
+	if err != nil {
+		return abi.NewError(abi.CodeIO, "the journal: %v", err)
+	}
+	_, err = checkVersion(ctx, db, s.path)
+	return errors.Join(err, db.Close())
+}
+
+// connectReader opens the file for reading only. Where SQLite cannot make the files
+// that it needs beside it, it is read without them, unless there is a log.
+func (s *Store) connectReader(ctx context.Context) error {
+	leave, err := s.enter(ctx)
+	if err == nil {
+		defer leave()
+	} // else nobody else can write either
+	fi, noLog := os.Stat(s.path + "-wal")
+	opt := sqlite.Options{Busy: s.opt.Busy, VFS: s.opt.VFS, ReadOnly: true, Salvage: s.opt.NoCheck}
+	for {
+		r, err := sqlite.Open(s.path, opt)
+		if err != nil {
+			return abi.NewError(abi.CodeIO, "the journal: %v", err)
+		}
+		r.SetMaxOpenConns(readers)
+		r.SetMaxIdleConns(readers)
+		if _, err = checkVersion(ctx, r, s.path); err == nil {
+			err = s.check(ctx, r)
+		}
+		if err == nil {
+			s.r = r
+			return nil
+		}
+		_ = r.Close() // it only read
+		if k := sqlite.KindOf(err); opt.Immutable || (k != sqlite.CannotOpen && k != sqlite.ReadOnly) {
+			return err
+		}
+		if noLog == nil && fi.Size() > 0 {
+			return abi.NewError(abi.CodeJournalRead, "the journal %s has a log (%s-wal) that cannot be read in a folder that cannot be written; copy both to one that can: %v", s.path, s.path, err).Because(err)
+		}
+		opt.Immutable = true
+	}
+}
+
 // connect opens the file and checks it.
 func (s *Store) connect(ctx context.Context) (*writer, *sql.DB, error) {
 	db, err := sqlite.Open(s.path, sqlite.Options{Busy: s.opt.Busy, VFS: s.opt.VFS})
@@ -334,6 +405,9 @@ func (s *Store) Close() error {
 	leave, err := s.enter(context.Background())
 	if err == nil {
 		defer leave()
+	}
+	if s.w == nil {
+		return s.r.Close()
 	}
 	still := owns(s.w.conn, s.alive.current())
 	return errors.Join(s.r.Close(), s.w.end(err == nil), s.alive.close(still))

@@ -164,6 +164,9 @@ func (s *Store) submit(ctx context.Context, session string, do func(w *writer, r
 	notWritten := func(why error) error {
 		return abi.NewError(abi.CodeJournalWrite, "the journal %s was not written: %v", s.path, why).Because(why)
 	}
+	if s.opt.ReadOnly {
+		return notWritten(errors.New("it is open for reading only"))
+	}
 	if ctx.Err() != nil {
 		return notWritten(context.Cause(ctx))
 	}
