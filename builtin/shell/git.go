@@ -112,6 +112,9 @@ func (b *bash) gitLooks(ctx context.Context, call *tool.Call, words []string, ju
 		}
 	}
 	if key := runsPrograms(settings); key != "" {
+		if policy.Mode(call.Mode()) == policy.ModePlan {
+			return "" // nothing runs programs there, so Execute refuses it
+		}
 		b.agree(call)
 		return "the repository's own settings have " + quoted(key) + ", which makes git run a program"
 	}

@@ -160,6 +160,13 @@ func TestGitAskedRuns(t *testing.T) {
 	if r := b.with(t.Context(), b.bash, c); r.Error == nil || r.Error.Code != codeRepository {
 		t.Errorf("a second time: %+v", r)
 	}
+	c.Mode = "plan"
+	if got := b.asked(c); got != "" {
+		t.Errorf("in plan mode: %q", got)
+	}
+	if r := b.with(t.Context(), b.bash, c); r.Error == nil || r.Error.Code != codeRepository {
+		t.Errorf("in plan mode: %+v", r)
+	}
 	c.Mode = "yolo"
 	if r := b.with(t.Context(), b.bash, c); r.IsError() {
 		t.Errorf("in yolo mode: %+v", r.Error)
