@@ -38,6 +38,15 @@ type Options struct {
 	Agents subagents.Agents
 }
 
+// History is where the copies of changed files are, and Snapshot is one of them.
+type (
+	History  = filesystem.History
+	Snapshot = filesystem.Snapshot
+)
+
+// OpenHistory opens the copies below a StateDir.
+func OpenHistory(stateDir string) *History { return filesystem.OpenHistory(stateDir) }
+
 // PDFMain is the process that Filesystem.PDFChild names (see filesystem.PDFMain).
 func PDFMain(in io.Reader, out io.Writer) int { return filesystem.PDFMain(in, out) }
 

@@ -149,3 +149,15 @@ func TestWriteKeepsBits(t *testing.T) {
 		t.Errorf("%v, not %v; %v", st.Mode(), want, err)
 	}
 }
+
+// The host's own folder is refused as such, also where nothing is there yet.
+func TestWriteOwnState(t *testing.T) {
+	r := newRoom(t, map[string]string{"home/x": ""})
+	r.tools = Tools(Options{StateDir: r.path("home")})
+	for _, p := range []string{"home/x", "home/new", "home/a/b/c", "home/.git/config"} {
+		res := r.direct("Write", tool.Config{Input: r.input(map[string]any{"file_path": p, "content": "x"})})
+		if !res.IsError() || res.Error.Code != file.CodeProtected {
+			t.Errorf("%s: %+v", p, res.Error)
+		}
+	}
+}

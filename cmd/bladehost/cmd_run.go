@@ -105,7 +105,7 @@ func (a *app) runTool(ctx context.Context, f hostFlags, keep journalFlags, args 
 			return err
 		}
 	}
-	call := host.Call{Tool: name, Input: input, Approved: true}
+	call := host.Call{Tool: name, Input: input, Approved: true, MessageID: "run"} // with an id, what it changes is kept: bladehost history
 	r, known, err := a.runOnce(ctx, h, opt, l, path, plugins, call)
 	if err == nil && r.IsError() && len(plugins) == 1 {
 		var granted bool

@@ -16,6 +16,7 @@ func commands() []func(*app) *cobra.Command {
 		removeCommand,
 		sessionCommand,
 		journalCommand,
+		historyCommand,
 		grantCommand,
 		grantsCommand,
 		configCommand,

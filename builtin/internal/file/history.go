@@ -33,6 +33,7 @@ const (
 
 // Snapshot is a copy of a file as it was before a message of a session changed it.
 type Snapshot struct {
+	SessionID string    `json:"sessionId"`
 	MessageID string    `json:"messageId"`
 	Path      string    `json:"filePath"`
 	Version   int       `json:"version"`
@@ -121,7 +122,7 @@ func (h *History) Keep(session, message string, t *Target, content io.Reader) er
 		}
 		version = max(version, s.Version)
 	}
-	s := Snapshot{MessageID: message, Path: key, Version: version + 1, Time: time.Now().UTC()}
+	s := Snapshot{SessionID: session, MessageID: message, Path: key, Version: version + 1, Time: time.Now().UTC()}
 	if s.SHA256, s.Size, err = storeBlob(dir, content); err != nil {
 		return err
 	}
@@ -249,6 +250,35 @@ func (h *History) List(session string) ([]Snapshot, error) {
 		return nil, err
 	}
 	return readIndex(dir)
+}
+
+// All are the copies of all sessions, oldest first.
+func (h *History) All() (all []Snapshot, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	entries, err := os.ReadDir(h.dir)
+	if errors.Is(err, iofs.ErrNotExist) || h.dir == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		list, err := readIndex(filepath.Join(h.dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			if s.SessionID != "" {
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Snapshot) int { return a.Time.Compare(b.Time) })
+	return all, nil
 }
 
 // Restore puts a file back as it was before a message changed it. Roots are the folders in

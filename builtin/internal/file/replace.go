@@ -155,7 +155,7 @@ func (t *Target) removeFolders(made []string) {
 // one that may not be used at all.
 func (t *Target) refused(op, rel string, err error) *abi.Error {
 	if fs.ErrnoOf(err) == fs.ErrDenied {
-		if _, e := t.Dir.Lstat(rel); fs.ErrnoOf(e) != fs.ErrDenied {
+		if e := t.Dir.MayLook(rel); fs.ErrnoOf(e) != fs.ErrDenied {
 			return Error(abi.TypePermission, CodeProtectedName, "%s is not changed by tools: Git runs its hooks and obeys its configuration, so whoever changes them runs programs. Have the user change it, or use git itself in a shell.", t.Path).
 				With(failure{Op: op, Path: t.Path, Errno: fs.ErrDenied.Code()}).Because(err)
 		}

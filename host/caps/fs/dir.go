@@ -156,7 +156,12 @@ func (d *Dir) mayChange(p place, a access) error {
 // MayMake is ErrDenied where the protected names would keep a file from being put at path once the folders
 // above it are made, so that none need be made in vain. What of path exists is resolved, the rest is text.
 // It is a look ahead only: the operations themselves are judged again.
-func (d *Dir) MayMake(path string) error {
+func (d *Dir) MayMake(path string) error { return d.lookAhead(path, accSwitch) }
+
+// MayLook is as MayMake for reading.
+func (d *Dir) MayLook(path string) error { return d.lookAhead(path, accRead) }
+
+func (d *Dir) lookAhead(path string, a access) error {
 	rest := ""
 	for {
 		p, err := d.at(path, false)
@@ -176,7 +181,7 @@ func (d *Dir) MayMake(path string) error {
 		if rel = joinRel(rel, p.base); rest != "" {
 			rel = joinRel(rel, rest)
 		}
-		return d.v.g.rules.check(rel, accSwitch)
+		return d.v.g.rules.check(rel, a)
 	}
 }
 
