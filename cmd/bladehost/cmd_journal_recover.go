@@ -97,14 +97,14 @@ func (f recoverFlags) check() error {
 	for _, v := range f.reconcile {
 		id, what, _ := strings.Cut(v, "=")
 		if id == "" || !slices.Contains([]string{"completed", "failed", "cancelled"}, what) {
-			return usage("--reconcile %s: give ATTEMPT=completed, ATTEMPT=failed or ATTEMPT=cancelled", quoted(v))
+			return usage("--reconcile %s: give ATTEMPT=OUTCOME; the outcome is completed, failed or cancelled", quoted(v))
 		}
 		completed = completed || what == "completed"
 	}
 	for _, v := range f.permission {
 		id, what, _ := strings.Cut(v, "=")
 		if id == "" || !slices.Contains([]string{journal.DecisionAllow, journal.DecisionDeny, journal.DecisionCancel}, what) {
-			return usage("--permission %s: give ATTEMPT=allow, ATTEMPT=deny or ATTEMPT=cancel", quoted(v))
+			return usage("--permission %s: give ATTEMPT=DECISION; the decision is allow, deny or cancel", quoted(v))
 		}
 	}
 	switch {
