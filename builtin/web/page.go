@@ -100,15 +100,21 @@ func (f *fetch) extract(ctx context.Context, text, address string, opt readerOpt
 	case <-ctx.Done():
 		return "", false, context.Cause(ctx)
 	}
-	done := make(chan struct{})
+	type outcome struct {
+		md  string
+		cut bool
+		err error
+	}
+	done := make(chan outcome, 1)
 	go func() { // ends soon; nobody has to wait for it, because it touches nothing of the call
 		defer func() { <-f.converting }()
-		defer close(done)
-		md, cut, err = markdown(text, address, opt)
+		var o outcome
+		o.md, o.cut, o.err = markdown(text, address, opt)
+		done <- o
 	}()
 	select {
-	case <-done:
-		return md, cut, err
+	case o := <-done:
+		return o.md, o.cut, o.err
 	case <-ctx.Done():
 		return "", false, context.Cause(ctx)
 	}

@@ -66,7 +66,7 @@ func TestMarkdownBounds(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			used := (after.TotalAlloc - before.TotalAlloc) >> 20
 			t.Logf("%d MB allocated, %d KB out, %v", used, len(md)>>10, err)
-			if used > 2000 {
+			if used > 5000 { // most take less than 200; the race detector empties pools
 				t.Errorf("%d MB were allocated", used)
 			}
 			if len(md) > maxMarkdown+maxMarkdown/2 {
