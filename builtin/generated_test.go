@@ -173,8 +173,13 @@ func describe(t *testing.T, w *bytes.Buffer, s *abi.ToolSpec) {
 		if len(p.Enum) > 0 {
 			parts = append(parts, strings.Trim(fmt.Sprint(p.Enum), "[]")+".")
 		}
-		if p.Minimum != nil || p.Maximum != nil {
+		switch {
+		case p.Minimum != nil && p.Maximum != nil:
 			parts = append(parts, "From "+bound(p.Minimum)+" to "+bound(p.Maximum)+".")
+		case p.Minimum != nil:
+			parts = append(parts, "At least "+bound(p.Minimum)+".")
+		case p.Maximum != nil:
+			parts = append(parts, "At most "+bound(p.Maximum)+".")
 		}
 		if p.Default != nil {
 			parts = append(parts, fmt.Sprintf("Default %v.", p.Default))

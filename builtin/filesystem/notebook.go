@@ -217,6 +217,16 @@ func (n *notebook) find(id string) int {
 	return -1
 }
 
+// named is how many cells have an id.
+func (n *notebook) named(id string) (count int) {
+	for i := range n.cells {
+		if n.cells[i].text("id") == id {
+			count++
+		}
+	}
+	return count
+}
+
 // indent is the start of a line at a depth.
 func (n *notebook) indent(depth int) string { return n.nl + strings.Repeat(n.unit, depth) }
 

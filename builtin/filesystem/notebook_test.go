@@ -200,3 +200,16 @@ func FuzzNotebook(f *testing.F) {
 		}
 	})
 }
+
+// An id that several cells have names none of them.
+func TestNotebookSameIDs(t *testing.T) {
+	const text = `{"cells":[{"cell_type":"code","id":"a","metadata":{},"outputs":[],"execution_count":null,"source":["1"]},{"cell_type":"code","id":"a","metadata":{},"outputs":[],"execution_count":null,"source":["2"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`
+	r := newRoom(t, map[string]string{"n.ipynb": text})
+	r.ok("Read", map[string]any{"file_path": "n.ipynb"})
+	for _, mode := range []string{"replace", "delete", "insert"} {
+		r.fails("NotebookEdit", map[string]any{"notebook_path": "n.ipynb", "cell_id": "a", "new_source": "x", "edit_mode": mode, "cell_type": "code"}, file.CodeNotUnique, vErr)
+	}
+	if r.get("n.ipynb") != text {
+		t.Error("changed")
+	}
+}

@@ -127,6 +127,9 @@ func (c *core) runNotebook(ctx context.Context, in *notebookIn, t *file.Target, 
 		if at = n.find(in.CellID); at < 0 {
 			return nil, file.Error(abi.TypeValidation, file.CodeCellNotFound, "%s has no cell %q. Read the notebook to see the ids of its cells.", t.Path, clip(in.CellID))
 		}
+		if k := n.named(in.CellID); k > 1 {
+			return nil, file.Error(abi.TypeValidation, file.CodeNotUnique, "%s has %d cells with the id %q, so it does not tell which is meant. Give them ids of their own first, with Edit.", t.Path, k, clip(in.CellID))
+		}
 	}
 	d := notebookData{Path: t.Path, Mode: in.Mode, CellIndex: at, CellCount: len(n.cells)}
 	var out []byte
