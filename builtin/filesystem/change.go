@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 
 	"github.com/bladehost/bladehost/builtin/internal/file"
@@ -74,6 +75,14 @@ func (ch *change) store(out []byte, mkdir bool) (kept bool, err error) {
 	h := file.Hash(sha256.Sum256(out))
 	ch.c.state.Saw(session, ch.t, st, &h)
 	return kept, nil
+}
+
+// readOnly is a word about a file whose mode lets nobody write: replacing it goes without.
+func (ch *change) readOnly() string {
+	if ch.old == nil || ch.old.Perm&0o222 != 0 {
+		return ""
+	}
+	return fmt.Sprintf("The file is marked read-only (mode %04o); it was changed all the same, and keeps its mode.", ch.old.Perm)
 }
 
 // keep keeps a copy, and says whether it could.

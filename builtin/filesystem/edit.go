@@ -171,7 +171,8 @@ func editResult(in *editIn, ch *change, text file.Text, f found, after string, k
 		FilePath     string `json:"file_path"`
 		Replacements int    `json:"replacements"`
 		TotalMatches int    `json:"total_matches"`
-	}{ch.t.Path, n, n}
+		Note         string `json:"note,omitempty"`
+	}{ch.t.Path, n, n, ch.readOnly()}
 	data := struct {
 		FilePath     string `json:"file_path"`
 		Replacements int    `json:"replacements"`

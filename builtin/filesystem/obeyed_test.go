@@ -161,3 +161,20 @@ func TestWriteOwnState(t *testing.T) {
 		}
 	}
 }
+
+// A change of a file that is marked read-only is said to be one.
+func TestWriteReadOnlyTold(t *testing.T) {
+	r := newRoom(t, map[string]string{"a.txt": "x\n", "b.txt": "x\n"})
+	if err := os.Chmod(r.path("a.txt"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(r.path("a.txt"), 0o644) }) // so that it can be removed
+	for p, told := range map[string]bool{"a.txt": true, "b.txt": false} {
+		r.ok("Read", map[string]any{"file_path": p})
+		for _, res := range []*abi.Result{r.ok("Edit", map[string]any{"file_path": p, "old_string": "x", "new_string": "y"}), r.ok("Write", map[string]any{"file_path": p, "content": "z"})} {
+			if strings.Contains(string(res.Model), "marked read-only") != told {
+				t.Errorf("%s: %s", p, res.Model)
+			}
+		}
+	}
+}

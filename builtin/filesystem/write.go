@@ -189,7 +189,8 @@ func (c *core) runWrite(ctx context.Context, in *writeIn, t *file.Target, data [
 		FilePath string `json:"file_path"`
 		Size     int    `json:"size"`
 		Modified string `json:"modified"`
-	}{t.Path, len(data), isoTime(ch.st.Mtim)}
+		Note     string `json:"note,omitempty"`
+	}{t.Path, len(data), isoTime(ch.st.Mtim), ch.readOnly()}
 	verb := "Wrote"
 	if !existed {
 		verb = "Made"
