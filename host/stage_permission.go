@@ -88,7 +88,7 @@ func (r *run) judgePaths() {
 		}
 		switch v.Behavior {
 		case tool.PermissionDeny:
-			r.deny(policy.LayerPath, abi.NewError(abi.CodeDeniedPath, "the path %s: %s%s", clip(path), v.Reason, r.hint(leadsTo(path, v.Real))).With(map[string]string{"path": path}))
+			r.deny(policy.LayerPath, abi.NewError(abi.CodeDeniedPath, "the path %s: %s%s", clip(path), v.Reason, r.hint(r.leadsTo(path, v.Real))).With(map[string]string{"path": path}))
 			return
 		case tool.PermissionAsk:
 			r.decision.Add(policy.Step{Layer: policy.LayerPath, Says: v.Behavior, Reason: fmt.Sprintf("%s: %s", path, v.Reason)})
@@ -101,14 +101,19 @@ func (r *run) judgePaths() {
 
 // leadsTo is the path to grant for an input: where it leads, if that is not where it
 // seems to lie.
-func leadsTo(path, real string) string {
-	if abs, err := filepath.Abs(path); err == nil && real != "" && filepath.IsAbs(path) && abs != real {
-		return real
+func (r *run) leadsTo(path, real string) string {
+	if real == "" {
+		return path
 	}
-	if real != "" && !filepath.IsAbs(path) && !strings.HasSuffix(real, string(filepath.Separator)+filepath.Clean(path)) {
-		return real
+	cwd := r.cwd()
+	home, err := filepath.EvalSymlinks(cwd)
+	if err != nil {
+		home = cwd
 	}
-	return path
+	if filepath.IsAbs(path) && filepath.Clean(path) == real || !filepath.IsAbs(path) && (filepath.Join(cwd, path) == real || filepath.Join(home, path) == real) {
+		return path
+	}
+	return real
 }
 
 // hint is the flag that would grant a path to a guest.
