@@ -110,6 +110,10 @@ const stretch = 40 * time.Millisecond
 
 // calibrate finds how often a side goes into a stretch.
 func calibrate(s side) (int, error) {
+	// What was idle for a while is made ready again, which is not what is measured.
+	if _, err := s(3); err != nil {
+		return 0, err
+	}
 	for n := 1; ; n *= 4 {
 		ns, err := s(n)
 		if err != nil {
