@@ -156,9 +156,8 @@ const (
 // counters chooses the functions that keep the depth, and says whether indirect
 // calls do: as few as there must be so that no circle of calls is without one.
 // Those that most others lead to, and that lead to most others, stand on the most
-// circles and are chosen first.
-func (g *callGraph) counters() (counted []bool, indirect bool) {
-	all := g.recursive()
+// circles and are chosen first. All is what recursive said.
+func (g *callGraph) counters(all []bool) (counted []bool, indirect bool) {
 	chosen := make([]bool, len(all))
 	for v := range g.facts {
 		chosen[v] = all[v] && g.facts[v].frame > countFrame
@@ -176,7 +175,7 @@ func (g *callGraph) counters() (counted []bool, indirect bool) {
 			chosen[v] = true
 		}
 	}
-	return all[:len(g.facts)], false
+	return slices.Clone(all[:len(g.facts)]), false
 }
 
 // circles is what is left of a call graph without the chosen nodes.

@@ -15,9 +15,9 @@ func (w *rewriter) prepare() {
 	}
 	w.takeFunctions()
 	w.graph.findLight()
-	w.counted, w.sites = w.graph.counters()
 	cyclic := w.graph.recursive()
 	w.cyclic = cyclic[:len(cyclic)-1]
+	w.counted, w.sites = w.graph.counters(cyclic)
 }
 
 // takeFunctions tells the call graph which functions may stand in tables.

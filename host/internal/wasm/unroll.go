@@ -1,7 +1,5 @@
 package wasm
 
-import "slices"
-
 const (
 	// maxCopies is how often the body of a small loop is repeated at most, and
 	// stretch the cost, in fuel units, that the copies together should not exceed: a
@@ -58,7 +56,8 @@ func (m *module) unroll() {
 	}
 }
 
-// smallLoops lists the loops of a body that are worth it, in the order of their ends.
+// smallLoops lists the loops of a body that are worth it, in their order: none is inside
+// of another.
 func (m *module) smallLoops(i int, w *walker, list []smallLoop) []smallLoop {
 	if !m.graph.facts[i].loops {
 		return list
@@ -110,7 +109,6 @@ func (m *module) smallLoops(i int, w *walker, list []smallLoop) []smallLoop {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b smallLoop) int { return a.pos - b.pos })
 	return list
 }
 
