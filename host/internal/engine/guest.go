@@ -115,12 +115,6 @@ func (g *Guest) Execute(ctx context.Context, call *tool.Call) (*abi.Result, erro
 	p := g.pool(c)
 	defer p.leave()
 	res, err := p.run(ctx, g.index, call, &a.place)
-	if res != nil {
-		word := "miss"
-		if c.hit {
-			word = "hit"
-		}
-		res.SetMeta("compile", word)
-	}
+	StampCompile(res, c.hit)
 	return res, err
 }

@@ -16,3 +16,16 @@ func (i *instance) result() *abi.Result {
 	}
 	return abi.Publish(int32(i.ret.status), i.ret.bytes)
 }
+
+// StampCompile says in a result, if there is one, whether the machine code of its
+// plugin was in the cache.
+func StampCompile(res *abi.Result, hit bool) {
+	if res == nil {
+		return
+	}
+	word := "miss"
+	if hit {
+		word = "hit"
+	}
+	res.SetMeta("compile", word)
+}

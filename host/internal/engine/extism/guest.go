@@ -56,13 +56,7 @@ func (g *Guest) Execute(ctx context.Context, call *tool.Call) (*abi.Result, erro
 	}
 	resume()
 	res, err := g.run(ctx, c, call, at)
-	if res != nil {
-		word := "miss"
-		if c.hit {
-			word = "hit"
-		}
-		res.SetMeta("compile", word)
-	}
+	engine.StampCompile(res, c.hit)
 	return res, err
 }
 
