@@ -372,7 +372,7 @@ func (a *app) ownFolder(k policy.GrantKind, path string) string {
 	if err != nil || k != policy.GrantRead && k != policy.GrantWrite {
 		return ""
 	}
-	for _, own := range []string{p.config, p.data, p.state, p.cache} {
+	for _, own := range p.own() {
 		if below(own, path) {
 			return own
 		}

@@ -189,26 +189,15 @@ func (a *app) replay(ctx context.Context, k *kept, f recoverFlags) error {
 	if opt.Mode == "" {
 		opt.Mode = policy.ModeDefault
 	}
-	l, err := a.newLender(f.lend, "")
+	g, err := a.openGuests(ctx, f.hostFlags, f.plugins)
 	if err != nil {
 		return err
 	}
-	defer l.close()
-	h, err := a.newHost(f.hostFlags)
-	if err != nil {
-		return err
-	}
-	defer closeHost(h)
-	plugins, err := a.sessionPlugins(ctx, h, f.plugins)
-	if err != nil {
-		return err
-	}
-	if opt.Plugins, err = l.attach(plugins); err != nil {
-		return err
-	}
+	defer g.close()
+	opt.Plugins = g.attached
 	rec := k.j.Recorder(journal.RecorderOptions{})
 	opt.ID, opt.Lifecycle, opt.Runtime, opt.AllowUndiscovered = k.j.SessionID(), rec, k.guard, true
-	s, err := h.NewSession(opt)
+	s, err := g.host.NewSession(opt)
 	if err != nil {
 		return err
 	}

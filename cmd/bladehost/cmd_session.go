@@ -85,23 +85,12 @@ func (a *app) session(ctx context.Context, f sessionFlags) (err error) {
 	if err := f.apply(&opt); err != nil {
 		return err
 	}
-	l, err := a.newLender(f.lend, "")
+	g, err := a.openGuests(ctx, f.hostFlags, f.plugins)
 	if err != nil {
 		return err
 	}
-	defer l.close()
-	h, err := a.newHost(f.hostFlags)
-	if err != nil {
-		return err
-	}
-	defer closeHost(h)
-	plugins, err := a.sessionPlugins(ctx, h, f.plugins)
-	if err != nil {
-		return err
-	}
-	if opt.Plugins, err = l.attach(plugins); err != nil {
-		return err
-	}
+	defer g.close()
+	opt.Plugins = g.attached
 	sv := newServer(a.out)
 	opt.Events, opt.ExtendedEvents = sv.event, true
 	if !f.autoApprove {
@@ -115,14 +104,14 @@ func (a *app) session(ctx context.Context, f sessionFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.end(reasonOf(ctx, err))) }()
-	s, err := h.NewSession(opt)
+	s, err := g.host.NewSession(opt)
 	if err != nil {
 		return err
 	}
 	k.attach(s)
 	watched, unwatch := context.WithCancel(ctx)
 	defer unwatch()
-	go l.watch(watched, s, plugins)
+	go g.lender.watch(watched, s, g.plugins)
 	for _, d := range s.Diagnostics() {
 		a.h(d)
 	}

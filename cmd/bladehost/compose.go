@@ -100,6 +100,46 @@ func closeHost(h *host.Host) {
 	_ = h.Close(ctx) // the process ends anyway
 }
 
+// guests are a host with the plugins of a session, and what those are lent.
+type guests struct {
+	host     *host.Host
+	lender   *lender
+	plugins  []*host.Plugin
+	attached []host.Attachment
+}
+
+// openGuests loads the plugins of a session into a host and lends them what they are
+// granted. The caller closes them.
+func (a *app) openGuests(ctx context.Context, f hostFlags, refs []string) (_ *guests, err error) {
+	g := &guests{}
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
+	if g.lender, err = a.newLender(f.lend, ""); err != nil {
+		return nil, err
+	}
+	if g.host, err = a.newHost(f); err != nil {
+		return nil, err
+	}
+	if g.plugins, err = a.sessionPlugins(ctx, g.host, refs); err != nil {
+		return nil, err
+	}
+	g.attached, err = g.lender.attach(g.plugins)
+	return g, err
+}
+
+// close ends the host, and only then what its plugins were lent.
+func (g *guests) close() {
+	if g.host != nil {
+		closeHost(g.host)
+	}
+	if g.lender != nil {
+		g.lender.close()
+	}
+}
+
 // sessionOptions are the options that the flags of run and session share.
 func (a *app) sessionOptions(f hostFlags) (host.SessionOptions, error) {
 	var o host.SessionOptions
