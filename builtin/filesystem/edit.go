@@ -41,7 +41,7 @@ func (c *core) edit() tool.Tool {
 					"Where old_string differs from the file only in curly quotes, in doubled escapes or in the indentation of a whole block, the place is found all the same and new_string is adapted.",
 					"Files of up to 64 MiB can be edited. A file with several names (hard links) is changed in place, others are replaced as a whole.",
 				},
-				Examples: []abi.Example{{Description: "Rename a variable everywhere", Params: json.RawMessage(`{"file_path":"/work/main.go","old_string":"cnt","new_string":"count","replace_all":true}`)}},
+				Examples: []abi.Example{{Description: "Rename a variable everywhere", Params: json.RawMessage(`{"file_path":"/project/main.go","old_string":"cnt","new_string":"count","replace_all":true}`)}},
 			},
 			Parameters: json.RawMessage(editSchema), Kind: abi.KindWrite, SideEffect: abi.SideEffectNonIdempotent, Strict: true,
 			PathParams: []string{"/file_path"}, LockPaths: []string{"/file_path"},

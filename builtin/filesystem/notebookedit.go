@@ -40,7 +40,7 @@ func (c *core) notebookEdit() tool.Tool {
 					"Read the notebook first: that shows the ids of its cells, and a notebook that was not read cannot be changed.",
 					"Replacing the source of a code cell clears its outputs. Everything else in the file stays as it is.",
 				},
-				Examples: []abi.Example{{Description: "A new markdown cell at the top", Params: json.RawMessage(`{"notebook_path":"/work/a.ipynb","edit_mode":"insert","cell_type":"markdown","new_source":"# Title"}`)}},
+				Examples: []abi.Example{{Description: "A new markdown cell at the top", Params: json.RawMessage(`{"notebook_path":"/project/a.ipynb","edit_mode":"insert","cell_type":"markdown","new_source":"# Title"}`)}},
 			},
 			Parameters: json.RawMessage(notebookSchema), Kind: abi.KindWrite, SideEffect: abi.SideEffectNonIdempotent,
 			PathParams: []string{"/notebook_path"}, LockPaths: []string{"/notebook_path"}, Yields: &[]abi.YieldKind{},

@@ -65,7 +65,7 @@ func (c *core) read() tool.Tool {
 					"UTF-8, UTF-16 with a byte order mark and Latin-1 are understood. Images come as an image, PDFs as their text where the host can read it, notebooks as their cells with ids and outputs.",
 					"A file must be read before Edit, Write or NotebookEdit may change it.",
 				},
-				Examples: []abi.Example{{Description: "Ten lines from line 101 on", Params: json.RawMessage(`{"file_path":"/work/main.go","offset":100,"limit":10}`)}},
+				Examples: []abi.Example{{Description: "Ten lines from line 101 on", Params: json.RawMessage(`{"file_path":"/project/main.go","offset":100,"limit":10}`)}},
 			},
 			Parameters: json.RawMessage(readSchema), Kind: abi.KindReadOnly, SideEffect: abi.SideEffectPure, Interrupt: abi.InterruptCancel,
 			MaxResultSize: 500_000, PathParams: []string{"/file_path"}, LockPaths: []string{"/file_path"},

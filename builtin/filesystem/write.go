@@ -43,7 +43,7 @@ func (c *core) write() tool.Tool {
 					"The file is replaced as a whole, keeping its mode: others see the old or the new content. Only a file with several names (hard links) is written in place.",
 					"Git's hooks and configuration (.git/hooks, .git/config) are written by no tool; what shells, editors and the like obey, such as .bashrc, .envrc and .vscode, needs a permission of its own.",
 				},
-				Examples: []abi.Example{{Description: "A new file", Params: json.RawMessage(`{"file_path":"/work/notes.txt","content":"first line\n"}`)}},
+				Examples: []abi.Example{{Description: "A new file", Params: json.RawMessage(`{"file_path":"/project/notes.txt","content":"first line\n"}`)}},
 			},
 			Parameters: json.RawMessage(writeSchema), Kind: abi.KindWrite, SideEffect: abi.SideEffectIdempotent, Strict: true,
 			PathParams: []string{"/file_path"}, LockPaths: []string{"/file_path"}, Yields: &[]abi.YieldKind{abi.YieldMessage},
