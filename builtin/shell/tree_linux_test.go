@@ -46,17 +46,19 @@ func TestTags(t *testing.T) {
 		})
 		all, pids = append(all, p.tree), append(pids, pid)
 	}
+	// The trees have a root, as all have: session 0 is what a process has whose
+	// session is outside of its PID namespace, as that of a test in a container.
 	for i, own := range all {
 		if own.limit == 0 || own.mask == 0 || len(own.env) == 0 {
 			t.Errorf("%+v has not all tags", own)
 		}
-		for name, one := range map[string]*tree{"variable": {env: own.env, limit: 0}, "limit": {env: []byte("X=y"), limit: own.limit}} {
+		for name, one := range map[string]*tree{"variable": {root: own.root, env: own.env}, "limit": {root: own.root, env: []byte("X=y"), limit: own.limit}} {
 			if !one.member(pids[i]) || one.member(pids[1-i]) || one.member(os.Getpid()) {
 				t.Errorf("by its %s alone the wrong ones are found", name)
 			}
 		}
 		// The pattern does not count for what has another tag.
-		if pattern := (&tree{env: []byte("X=y"), mask: own.mask}); pattern.member(pids[i]) {
+		if pattern := (&tree{root: own.root, env: []byte("X=y"), mask: own.mask}); pattern.member(pids[i]) {
 			t.Error("the pattern beats the tag of another tree")
 		}
 	}
