@@ -376,16 +376,19 @@ func TestCompileChild(t *testing.T) {
 	if compileHit(t, Options{CompileChild: opt.CompileChild, CacheDir: filepath.Join(t.TempDir(), "cache")}, module) {
 		t.Error("hit")
 	}
-	for name, text := range map[string]string{"hang": "longer than 300ms", "hungry": "more memory than", "crash": "failed on the module", "words": "could not be compiled: no"} {
+	for name, text := range map[string]string{"hang": "longer than 300ms", "hungry": "more memory than 256 MiB", "gorged": "more memory than 256 MiB", "crash": "failed on the module", "words": "could not be compiled: no"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(childEnv, name)
-			if name == "hungry" && raceEnabled {
+			if (name == "hungry" || name == "gorged") && raceEnabled {
 				t.Skip("the race detector ends the process first")
 			}
 			o := opt
 			o.CacheDir = filepath.Join(t.TempDir(), "cache")
-			if name == "hang" {
+			switch name {
+			case "hang":
 				o.CompileTime = 300 * time.Millisecond
+			case "hungry", "gorged":
+				o.CompileMemory = 256 << 20
 			}
 			p := load(t, newEngine(t, o), module)
 			_, err := p.Compile(t.Context())

@@ -29,9 +29,10 @@ const (
 	DefaultCompileMemory = 2 << 30
 )
 
-// Exit codes of the child, beside 0 and Go's own 2.
+// Exit codes of the child, beside 0.
 const (
 	childFailed = 1
+	childBroken = 2 // Go's own
 	childMemory = 3
 	childTime   = 4
 )
@@ -69,7 +70,7 @@ func (e *Engine) compileInChild(ctx context.Context, m *wasm.Module, dir string,
 		return abi.NewError(abi.CodeCompile, "compiling the module took longer than %v", limit)
 	case exit == nil:
 		return abi.NewError(abi.CodeCompile, "the compiler's process could not be started: %v", err)
-	case exit.ExitCode() == childMemory, outOfMemory(text.String()):
+	case exit.ExitCode() == childMemory, outOfMemory(text.String()), exit.ExitCode() == childBroken && nearLimit(peakMemory(cmd.ProcessState), memory):
 		return abi.NewError(abi.CodeCompile, "compiling the module took more memory than %d MiB", memory>>20)
 	}
 	var a childAnswer
@@ -84,6 +85,12 @@ func (e *Engine) compileInChild(ctx context.Context, m *wasm.Module, dir string,
 func outOfMemory(stderr string) bool {
 	return strings.Contains(stderr, "out of memory") || strings.Contains(stderr, "cannot allocate memory")
 }
+
+// nearLimit reports whether a process that broke had taken about all it may. Go's
+// collector does not look at the answer to each of its requests for memory and may
+// end with a nil pointer instead of words. What the kernel counts is ahead of what
+// is used by up to 64 MiB, as Go asks for its heap in pieces of that size.
+func nearLimit(peak, limit int64) bool { return peak >= limit/2 }
 
 // tailBuffer keeps the first 64 KiB that are written to it.
 type tailBuffer struct{ bytes.Buffer }

@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 		"hang":    func() int { select {} },
 		"crash":   func() int { panic("the compiler broke") },
 		"hungry":  hungryChild,
+		"gorged":  gorgedChild,
 		"words":   func() int { fmt.Print(`{"error":"no\nand more"}`); return childFailed },
 		"nothing": func() int { return 0 },
 		"load":    loadChild,
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // hungryChild takes more memory than it may.
 func hungryChild() int {
-	limitChild(64<<20, time.Minute)
+	limitChild(256<<20, time.Minute)
 	var kept [][]byte
 	for {
 		b := make([]byte, 1<<20)
@@ -42,6 +43,18 @@ func hungryChild() int {
 		kept = append(kept, b)
 		_ = kept
 	}
+}
+
+// gorgedChild breaks without a word of memory while it holds nearly all it may have,
+// as Go's collector does when it is refused some.
+func gorgedChild() int {
+	b := make([]byte, 200<<20)
+	for i := range b {
+		b[i] = 1
+	}
+	var nothing *int
+	*nothing = int(b[0])
+	return 0
 }
 
 // loadChild compiles the module of standard input in the cache folder of its
