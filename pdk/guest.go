@@ -34,13 +34,15 @@ func (g *Guest) Describe() {
 	g.ret(abi.RetData, m)
 }
 
-// Warm is blade_warm: it runs the JSON code of every tool once and makes the
+// Warm is blade_warm: it runs the JSON code of every tool, and of the services that
+// the plugin asks for, once and makes the
 // buffers of a call, so that the image a host takes afterwards has both.
 func (g *Guest) Warm() {
 	for i := range g.plugin.Tools {
 		g.plugin.Tools[i].warm()
 	}
 	warmType[wireError]()
+	warmServices(&g.plugin.Capabilities)
 	warmMemory(g)
 	if g.plugin.Warm != nil {
 		g.plugin.Warm()

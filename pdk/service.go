@@ -3,7 +3,6 @@ package pdk
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
@@ -51,7 +50,7 @@ func CallService(ctx context.Context, name string, head any, body []byte) (json.
 }
 
 // callJSON asks a service whose answer is its head alone.
-func callJSON(ctx context.Context, name string, head, answer any) error {
+func callJSON[A any](ctx context.Context, name string, head any, answer *A) error {
 	h, _, err := CallService(ctx, name, head, nil)
 	if err != nil {
 		return err
@@ -59,11 +58,15 @@ func callJSON(ctx context.Context, name string, head, answer any) error {
 	return decodeHead(name, h, answer)
 }
 
-func decodeHead(name string, head json.RawMessage, into any) error {
-	if into == nil {
-		return nil
-	}
-	if err := json.Unmarshal(head, into); err != nil {
+// callOnly asks a service whose answer says nothing.
+func callOnly(ctx context.Context, name string, head any) error {
+	_, _, err := CallService(ctx, name, head, nil)
+	return err
+}
+
+// decodeHead reads a head into a zero value.
+func decodeHead[A any](name string, head json.RawMessage, into *A) error {
+	if err := unmarshal(head, into); err != nil {
 		return &ServiceError{name, abi.CallFailed, fmt.Errorf("the answer of the host: %w", err)}
 	}
 	return nil
@@ -75,16 +78,11 @@ func request(head any, body []byte) ([]byte, error) {
 		head = struct{}{}
 	}
 	var buf bytes.Buffer
-	buf.Write([]byte{0, 0, 0, 0})
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(head); err != nil {
+	h, err := encode(&buf, head)
+	if err != nil {
 		return nil, err
 	}
-	buf.Truncate(buf.Len() - 1) // the encoder's newline
-	binary.LittleEndian.PutUint32(buf.Bytes(), uint32(buf.Len()-4))
-	buf.Write(body)
-	return buf.Bytes(), nil
+	return abi.EncodeFrame(h, body), nil
 }
 
 // drain takes an answer out of its slot and frees it. Another goroutine may run
@@ -117,7 +115,7 @@ func (s *callState) failure(status abi.CallStatus, answer []byte) error {
 	e := &abi.Error{Type: abi.TypeExecution, Code: statusCode(status)}
 	if head, _, err := abi.DecodeFrame(answer); err == nil {
 		var got abi.Error
-		if json.Unmarshal(head, &got) == nil && got.Message != "" {
+		if unmarshal(head, &got) == nil && got.Message != "" {
 			if got.Code == "" {
 				got.Code = e.Code
 			}

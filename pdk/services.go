@@ -2,7 +2,9 @@ package pdk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -37,31 +39,46 @@ type HTTPResponse struct {
 // ask for capabilities.http. An answer with a status such as 404 is no error.
 // Package pdkhttp is a transport for net/http on top of it.
 func HTTP(ctx context.Context, req HTTPRequest) (*HTTPResponse, error) {
-	head, body, err := CallService(ctx, abi.HTTPCall, req.head(), req.Body)
-	if err != nil {
-		return nil, err
-	}
-	var h abi.HTTPResponseHead
-	if err := decodeHead(abi.HTTPCall, head, &h); err != nil {
-		return nil, err
-	}
-	return &HTTPResponse{Status: h.Status, Headers: h.Headers, URL: h.URL, Body: body}, nil
+	res, _, err := sendHTTP(ctx, req.head(), req.Body)
+	return res, err
 }
 
 // HTTPStream is HTTP with the answer's body as a stream, which the caller closes.
 func HTTPStream(ctx context.Context, req HTTPRequest) (*HTTPResponse, io.ReadCloser, error) {
 	in := req.head()
 	in.Stream = true
-	head, body, err := CallService(ctx, abi.HTTPCall, in, req.Body)
+	res, id, err := sendHTTP(ctx, in, req.Body)
 	if err != nil {
 		return nil, nil, err
 	}
+	first := res.Body
+	res.Body = nil
+	return res, newStream(ctx, id, first), nil
+}
+
+// httpHead is abi.HTTPResponseHead with headers that the quick reader can read, as
+// the host writes them.
+type httpHead struct {
+	Status  int                 `json:"status"`
+	Headers map[string][]string `json:"headers"`
+	URL     string              `json:"url"`
+	Stream  int64               `json:"stream"`
+}
+
+func sendHTTP(ctx context.Context, in abi.HTTPRequestHead, body []byte) (res *HTTPResponse, stream int64, err error) {
+	head, body, err := CallService(ctx, abi.HTTPCall, in, body)
+	if err != nil {
+		return nil, 0, err
+	}
+	var quick httpHead
+	if unmarshal(head, &quick) == nil {
+		return &HTTPResponse{Status: quick.Status, Headers: quick.Headers, URL: quick.URL, Body: body}, quick.Stream, nil
+	}
 	var h abi.HTTPResponseHead
 	if err := decodeHead(abi.HTTPCall, head, &h); err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
-	res := &HTTPResponse{Status: h.Status, Headers: h.Headers, URL: h.URL}
-	return res, newStream(ctx, h.Stream, body), nil
+	return &HTTPResponse{Status: h.Status, Headers: h.Headers, URL: h.URL, Body: body}, h.Stream, nil
 }
 
 func (r *HTTPRequest) head() abi.HTTPRequestHead {
@@ -124,14 +141,22 @@ func (s *stream) Close() error {
 	}
 	id := s.id
 	s.id, s.rest, s.err = 0, nil, errors.New("the stream is closed")
-	return callJSON(s.ctx, abi.StreamClose, abi.StreamCloseHead{Stream: id}, nil)
+	return callOnly(s.ctx, abi.StreamClose, abi.StreamCloseHead{Stream: id})
 }
 
 // Config reads the user's settings for the plugin into a value. The plugin must
 // have a schema in Plugin.Config; the host has validated the settings by it and
 // filled in its defaults.
 func Config(ctx context.Context, into any) error {
-	return callJSON(ctx, abi.ConfigGet, nil, into)
+	head, _, err := CallService(ctx, abi.ConfigGet, nil, nil)
+	if err != nil {
+		return err
+	}
+	// Into may hold values already, which stay where the settings have none.
+	if err := json.Unmarshal(head, into); err != nil {
+		return &ServiceError{abi.ConfigGet, abi.CallFailed, fmt.Errorf("the answer of the host: %w", err)}
+	}
+	return nil
 }
 
 // SecretExists reports whether the user granted the secret and it has a value.
@@ -211,4 +236,4 @@ func Fence(ctx context.Context) (fence abi.RuntimeFenceAnswer, ok bool, err erro
 }
 
 // AssertLease is nil while the session's lease is owned, and where there is none.
-func AssertLease(ctx context.Context) error { return callJSON(ctx, abi.RuntimeAssert, nil, nil) }
+func AssertLease(ctx context.Context) error { return callOnly(ctx, abi.RuntimeAssert, nil) }

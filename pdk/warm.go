@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+
+	"github.com/bladehost/bladehost/abi"
 )
 
 // warmDepth bounds how deep a value is filled for the warm-up.
@@ -22,6 +24,23 @@ func warmType[T any]() {
 	}
 	var back T
 	_ = unmarshal(b, &back)
+}
+
+// warmServices does the same for the heads of what the plugin will call most.
+func warmServices(c *abi.Capabilities) {
+	warmType[struct{}]()
+	warmType[abi.CallInfo]()
+	if c.HTTP != nil {
+		warmType[abi.HTTPRequestHead]()
+		warmType[httpHead]()
+		warmType[abi.StreamReadHead]()
+		warmType[abi.StreamReadAnswer]()
+	}
+	if c.KV != nil {
+		warmType[abi.KVKeyHead]()
+		warmType[abi.KVSetHead]()
+		warmType[abi.KVFound]()
+	}
 }
 
 // fill puts one element into every slice, map and pointer of v.
