@@ -84,7 +84,9 @@ type Options struct {
 type Client struct {
 	opt Options
 	lim Limits
-	tr  *http.Transport
+	// public and private have the connections. They are apart, so that a client never
+	// comes to one that only its sibling's policy would have opened.
+	public, private *http.Transport
 
 	policy atomic.Pointer[Policy]
 	mu     sync.Mutex
@@ -104,19 +106,33 @@ type exchange struct {
 func New(opt Options) *Client {
 	c := &Client{opt: opt, lim: opt.Limits.withDefaults(), active: map[*exchange]struct{}{}}
 	c.policy.Store(&opt.Policy)
-	c.tr = &http.Transport{
+	c.public, c.private = c.transport(), c.transport()
+	return c
+}
+
+func (c *Client) transport() *http.Transport {
+	return &http.Transport{
 		Proxy: nil, DialContext: c.dial, TLSHandshakeTimeout: c.lim.TLS, ResponseHeaderTimeout: c.lim.Header,
 		MaxResponseHeaderBytes: c.lim.MaxHeader, DisableCompression: true, ForceAttemptHTTP2: true,
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
 	}
-	return c
+}
+
+// Sibling is a client with a policy and secrets of its own that shares the
+// connections, and everything else, with c.
+func (c *Client) Sibling(p Policy, fill func(ctx context.Context, host, value string) (string, error)) *Client {
+	opt := c.opt
+	opt.Policy, opt.Fill = p, fill
+	out := &Client{opt: opt, lim: c.lim, public: c.public, private: c.private, active: map[*exchange]struct{}{}}
+	out.policy.Store(&opt.Policy)
+	return out
 }
 
 // SetPolicy puts another policy in force, for requests on their way too: those
 // that it does not allow end at once.
 func (c *Client) SetPolicy(p Policy) {
 	c.policy.Store(&p)
-	c.tr.CloseIdleConnections()
+	c.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for x := range c.active {
@@ -170,7 +186,10 @@ func (c *Client) at(x *exchange, t Target, method string, private bool) error {
 }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.tr.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.public.CloseIdleConnections()
+	c.private.CloseIdleConnections()
+}
 
 // Redirect says what to do with a redirect.
 type Redirect int
@@ -393,7 +412,10 @@ func (c *Client) send(ctx context.Context, req Request, t Target, private bool) 
 	if hr.Header.Get("Accept-Encoding") == "" {
 		hr.Header.Set("Accept-Encoding", "gzip")
 	}
-	return c.tr.RoundTrip(hr)
+	if private {
+		return c.private.RoundTrip(hr)
+	}
+	return c.public.RoundTrip(hr)
 }
 
 func defaultPort(scheme string, port int) bool {
