@@ -1,15 +1,14 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
@@ -19,80 +18,42 @@ import (
 	"github.com/bladehost/bladehost/host/tool"
 )
 
-// network is what one session lends a plugin beside files: requests, secrets and
-// settings. Each part is nil or empty where the manifest does not ask for it.
+// network is what one tool of a plugin, or one call, is lent beside files. The client is
+// nil where the manifest asks for no requests.
 type network struct {
-	client   *caphttp.Client
-	methods  []string
-	hosts    []string
-	vault    *secrets.Vault
-	required []string
-	config   json.RawMessage
+	client *caphttp.Client
+	// granted are the secrets that it may use, of all in the plugin's vault.
+	granted atomic.Pointer[[]secrets.Grant]
 }
 
-// network makes the client of a plugin: what the manifest asks for, as far as the
-// user granted it.
-func (a Attachment) network() (*network, error) {
-	m, g := a.Plugin.Manifest(), a.Grants
+// network makes what a guest is lent beside files; settle puts its grants in force.
+func (l *lending) network(g *guestInfo) *network {
 	n := &network{}
-	for _, p := range slices.Concat(g.Net, g.NetPrivate, g.DenyNet) {
-		if err := caphttp.CheckPattern(p); err != nil {
-			return nil, abi.NewError(abi.CodeOptions, "the granted host %v", err)
-		}
+	n.granted.Store(&[]secrets.Grant{})
+	if l.base == nil {
+		return n
 	}
-	if err := n.settings(m, g); err != nil {
-		return nil, err
+	fill := g.fill
+	if l.vault == nil {
+		fill = nil
 	}
-	n.secrets(m, g)
-	want := m.Requested().HTTP
-	if want == nil {
-		return n, nil
-	}
-	n.methods, n.hosts = want.Methods, g.Net
-	if n.methods == nil {
-		n.methods = []string{http.MethodGet, http.MethodHead}
-	}
-	opt := caphttp.Options{Resolver: g.Resolver, Policy: n.policy(want, g)}
-	if n.vault != nil {
-		opt.Fill = n.vault.Fill
-	}
-	n.client = caphttp.New(opt)
-	return n, nil
+	n.client = l.base.Sibling(caphttp.Policy{Hosts: []string{}}, fill)
+	return n
 }
 
-func (n *network) policy(want *abi.HTTPRequest, g Grants) caphttp.Policy {
+// policy is what the manifest asks for, as far as the user granted it.
+func (l *lending) policy(g *guestInfo, now Grants) caphttp.Policy {
 	return caphttp.Policy{
-		Hosts: append([]string{}, g.Net...), Declared: append([]string{}, want.Hosts...), Blocked: g.DenyNet, Private: g.NetPrivate, Methods: n.methods,
+		Hosts: append([]string{}, now.Net...), Declared: append([]string{}, l.http.Hosts...), Blocked: now.DenyNet, Private: now.NetPrivate, Methods: l.methods,
 		Grant: func(hostPort string) string {
-			return fmt.Sprintf("grant it with --allow-net %s", strings.TrimSuffix(strings.TrimSuffix(hostPort, ":443"), ":80"))
+			name := strings.TrimSuffix(strings.TrimSuffix(hostPort, ":443"), ":80")
+			return g.hint("net", name, name)
 		},
 	}
 }
 
-// UpdateGrants puts other grants in force for a plugin of the session: hosts and
-// secrets at once, for running calls too. Folders are the caller's own to revoke;
-// settings and variables stay as they were when the session began.
-func (s *Session) UpdateGrants(plugin string, g Grants) error {
-	found := false
-	for _, e := range s.reg.Load().sorted {
-		if e.guest == nil || e.guest.manifest.Name != plugin {
-			continue
-		}
-		found = true
-		n := e.guest.network
-		n.vault.SetGrants(secretGrants(e.guest.manifest, g))
-		if n.client != nil {
-			n.client.SetPolicy(n.policy(e.guest.manifest.Requested().HTTP, g))
-		}
-	}
-	if !found {
-		return abi.NewError(abi.CodeNotInstalled, "the session has no plugin %q", clip(plugin))
-	}
-	return nil
-}
-
 // settings checks the user's settings against the manifest's schema.
-func (n *network) settings(m *abi.Manifest, g Grants) error {
+func (l *lending) settings(m *abi.Manifest, g Grants) error {
 	if m.Config == nil {
 		if g.Config != nil {
 			return abi.NewError(abi.CodeOptions, "%s has no settings", m.Name)
@@ -117,19 +78,8 @@ func (n *network) settings(m *abi.Manifest, g Grants) error {
 		}
 		return tool.InvalidIssues(abi.CodeOptions, fmt.Sprintf("the settings of %s do not fit:", m.Name), issues)
 	}
-	n.config = out
+	l.config = out
 	return nil
-}
-
-func (n *network) secrets(m *abi.Manifest, g Grants) {
-	for _, want := range m.Requested().Secrets {
-		if want.Required {
-			n.required = append(n.required, want.Name)
-		}
-	}
-	if len(m.Requested().Secrets) > 0 {
-		n.vault = secrets.NewVault(g.SecretSources, secretGrants(m, g), caphttp.Covers)
-	}
 }
 
 // secretGrants are the granted ones of the secrets that the manifest asks for.
@@ -158,10 +108,16 @@ func (n *network) close() {
 // needSecrets refuses a call of a plugin that needs a secret which has no value.
 func (r *run) needSecrets() {
 	g := r.entry.guest
-	if g == nil || len(g.network.required) == 0 {
+	if g == nil || len(g.of.required) == 0 {
 		return
 	}
-	if err := g.network.vault.Require(r.ctx, g.network.required...); err != nil {
+	for _, name := range g.of.required {
+		if g.may(name, "") != nil {
+			r.fail(abi.NewError(abi.CodeSecretMissing, "the plugin needs the secret %s; %s", name, g.hint("secret", name, name)))
+			return
+		}
+	}
+	if err := g.of.vault.Require(r.ctx, g.of.required...); err != nil {
 		r.failWith(err, abi.CodeSecretMissing, "a secret")
 	}
 }
@@ -171,7 +127,7 @@ func (r *run) scrub() {
 	if r.entry == nil || r.entry.guest == nil {
 		return
 	}
-	s := r.entry.guest.network.vault.Scrubber()
+	s := r.entry.guest.of.vault.Scrubber()
 	if s.Empty() {
 		return
 	}
@@ -190,7 +146,7 @@ func (r *run) scrub() {
 // serveSecret says whether a granted secret has a value.
 func (r *run) serveSecret(ctx context.Context, req tool.Request) (tool.Answer, error) {
 	g := r.entry.guest
-	if g == nil || g.network.vault == nil {
+	if g == nil || g.of.vault == nil {
 		return r.notLent(abi.SecretPresence)
 	}
 	var in struct {
@@ -199,7 +155,7 @@ func (r *run) serveSecret(ctx context.Context, req tool.Request) (tool.Answer, e
 	if err := decodeHead(req, &in); err != nil {
 		return tool.Answer{}, err
 	}
-	exists := g.network.vault.Exists(ctx, in.Name)
+	exists := g.may(in.Name, "") == nil && g.of.vault.Exists(ctx, in.Name)
 	r.audit(abi.SecretPresence, clip(in.Name), map[bool]string{true: "exists", false: "missing"}[exists])
 	return headOf(map[string]bool{"exists": exists})
 }
@@ -226,7 +182,7 @@ func (r *run) serveHTTP(ctx context.Context, req tool.Request) (tool.Answer, err
 		return tool.Answer{}, err
 	}
 	res, err := g.network.client.Do(ctx, out)
-	s := g.network.vault.Scrubber()
+	s := g.of.vault.Scrubber()
 	effect := tool.HostEffect{Op: "request", Target: s.Text(orText(in.Method, http.MethodGet) + " " + withoutQuery(in.URL))}
 	if err != nil {
 		effect.Status = string(abi.CodeOf(err))
@@ -317,11 +273,11 @@ func (r *run) httpAnswer(in abi.HTTPRequestHead, res *caphttp.Response, s *secre
 			head.Headers[key] = append(head.Headers[key], strings.ToValidUTF8(s.Text(v), "\ufffd"))
 		}
 	}
-	body := struct {
-		io.Reader
-		io.Closer
-	}{s.Reader(res.Body), res.Body}
 	if in.Stream {
+		body := struct {
+			io.Reader
+			io.Closer
+		}{s.Reader(res.Body), res.Body}
 		id, err := r.streams.add(body)
 		if err != nil {
 			_ = body.Close()
@@ -330,22 +286,24 @@ func (r *run) httpAnswer(in abi.HTTPRequestHead, res *caphttp.Response, s *secre
 		head.Stream = int64(id)
 		return headOf(head)
 	}
-	defer func() { _ = body.Close() }()
-	var b bytes.Buffer
-	if 0 < res.Length && res.Length <= abi.MaxFrameBody {
-		b.Grow(int(res.Length) + bytes.MinRead)
-	}
-	if _, err := b.ReadFrom(body); err != nil {
+	defer func() { _ = res.Body.Close() }()
+	body, release, err := readBody(res.Body, res.Length)
+	if err != nil {
 		return tool.Answer{}, scrubbed(err, s)
 	}
-	head.Length = int64(b.Len())
+	body = s.Bytes(body)
+	head.Length = int64(len(body))
 	ans, err := headOf(head)
-	ans.Body = b.Bytes()
-	return ans, err
+	if err != nil {
+		release()
+		return tool.Answer{}, err
+	}
+	ans.Body, ans.Release = body, release
+	return ans, nil
 }
 
 // CheckSettings is nil if settings fit the schema in a plugin's manifest, else an
 // error that names every one that does not.
 func CheckSettings(m *abi.Manifest, settings json.RawMessage) error {
-	return (&network{}).settings(m, Grants{Config: settings})
+	return (&lending{}).settings(m, Grants{Config: settings})
 }

@@ -20,6 +20,10 @@ type Request struct {
 type Answer struct {
 	Head json.RawMessage
 	Body []byte
+	// Release, where it is not nil, gives the memory of Body back to the service. Who
+	// has read the whole Body may call it, once, and must not touch Body from then on;
+	// who never calls it leaves the memory to the garbage collector.
+	Release func()
 }
 
 // Service is something a session lends to tools that declare it: the six

@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"io"
 	"sort"
@@ -17,6 +18,9 @@ type Scrubber struct {
 	// starts are the characters that forms begin with, first the bytes that may spell
 	// one of them.
 	starts, first [256]bool
+	// pairs are the two bytes, as a little-endian number, in which a spelling may
+	// begin or, one byte before, have begun: what a long text is searched for.
+	pairs *[1 << 16]bool
 }
 
 // form is one spelling of a value. A soft one may have line breaks in it.
@@ -35,15 +39,13 @@ func NewScrubber(values map[string]string) *Scrubber {
 			if len(text) >= minLength && !seen[text] {
 				seen[text] = true
 				s.forms = append(s.forms, form{text, m, i > 0})
-				s.first[text[0]], s.starts[text[0]] = true, true
-				if text[0] == ' ' {
-					s.first['+'] = true
-				}
+				s.starts[text[0]], s.first[text[0]] = true, true
+				s.first['+'] = s.first['+'] || text[0] == ' '
 			}
 		}
 	}
-	for _, c := range `%\&` {
-		s.first[c] = len(s.forms) > 0
+	if len(s.forms) > 0 {
+		s.pair()
 	}
 	// Longer forms first, so that none is left half.
 	sort.Slice(s.forms, func(i, j int) bool {
@@ -53,6 +55,73 @@ func NewScrubber(values map[string]string) *Scrubber {
 		return s.forms[i].text < s.forms[j].text
 	})
 	return s
+}
+
+// escapes are the bytes that spellings of one character begin with.
+const escapes = `%\&`
+
+// pair fills pairs. Of a spelling, the first or the second byte is at an even place:
+// these two bytes, or the escape that is one of them, are what is looked for.
+func (s *Scrubber) pair() {
+	s.pairs = new([1 << 16]bool)
+	for i := range len(escapes) {
+		s.first[escapes[i]] = true
+		for c := range 256 {
+			s.pairs[int(escapes[i])|c<<8], s.pairs[c|int(escapes[i])<<8] = true, true
+		}
+	}
+	plain := func(c byte) string {
+		if c == ' ' {
+			return " +"
+		}
+		return string([]byte{c})
+	}
+	for i := range s.forms {
+		f := &s.forms[i]
+		one, two, three := plain(f.text[0]), plain(f.text[1]), plain(f.text[2])
+		if f.soft {
+			two, three = two+"\r\n", three+two+"\r\n"
+		}
+		for _, p := range [][2]string{{one, two}, {two, three}} {
+			for a := range len(p[0]) {
+				for b := range len(p[1]) {
+					s.pairs[int(p[0][a])|int(p[1][b])<<8] = true
+				}
+			}
+		}
+	}
+}
+
+// next is the first place from i on where a form may begin, or len(b).
+func (s *Scrubber) next(b []byte, i int) int {
+	at := i
+	for ; at+8 <= len(b); at += 8 {
+		w := binary.LittleEndian.Uint64(b[at:])
+		if !s.pairs[uint16(w)] && !s.pairs[uint16(w>>16)] && !s.pairs[uint16(w>>32)] && !s.pairs[uint16(w>>48)] {
+			continue
+		}
+		for k := at; k < at+8; k += 2 {
+			if !s.pairs[binary.LittleEndian.Uint16(b[k:])] {
+				continue
+			}
+			for j := max(k-1, i); j < k+2; j++ {
+				if s.begins(b, j) {
+					return j
+				}
+			}
+		}
+	}
+	for j := max(at-1, i); j < len(b); j++ {
+		if s.begins(b, j) {
+			return j
+		}
+	}
+	return len(b)
+}
+
+// begins reports whether a form may begin at b[j].
+func (s *Scrubber) begins(b []byte, j int) bool {
+	return s.first[b[j]] && (j+1 == len(b) || s.pairs[binary.LittleEndian.Uint16(b[j:])])
 }
 
 // forms are the value, and then what encoders make of it.
@@ -107,10 +176,7 @@ func (s *Scrubber) Bytes(b []byte) []byte {
 func (s *Scrubber) scan(b []byte, end bool) (out, rest []byte) {
 	from, changed := 0, false
 	for i := 0; ; {
-		for i < len(b) && !s.first[b[i]] {
-			i++
-		}
-		if i == len(b) {
+		if i = s.next(b, i); i == len(b) {
 			break
 		}
 		mark, n, begun := s.at(b[i:])
@@ -131,16 +197,16 @@ func (s *Scrubber) scan(b []byte, end bool) (out, rest []byte) {
 	return append(out, b[from:]...), nil
 }
 
-// at is the longest form that b, which is not empty, starts with; begun says that b is the beginning
-// of a longer one.
+// at is the longest form that b, which is not empty, starts with; begun says that b
+// is the beginning of a longer one.
 func (s *Scrubber) at(b []byte) (mark string, n int, begun bool) {
-	spelled := b[0] == '%' || b[0] == '\\' || b[0] == '&' || b[0] == '+'
-	if c, known := spelledChar(b); spelled && known && !s.starts[c] && !s.starts[b[0]] {
+	c, spelled, more := decode(b)
+	if !more && !s.starts[b[0]] && (spelled == 0 || !s.starts[c]) {
 		return "", 0, false
 	}
 	for i := range s.forms {
 		f := &s.forms[i]
-		if b[0] != f.text[0] && !spelled {
+		if first := f.text[0]; !more && first != b[0] && (spelled == 0 || first != c) {
 			continue
 		}
 		n, short := f.match(f.text, b)

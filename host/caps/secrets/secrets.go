@@ -41,6 +41,8 @@ type Vault struct {
 	mu     sync.Mutex
 	grants map[string]Grant
 	used   map[string]string
+	// scrubber is for used; nil if that has grown since.
+	scrubber *Scrubber
 }
 
 // NewVault makes a Vault. covers says whether a list of patterns has a host.
@@ -133,7 +135,9 @@ func (v *Vault) value(ctx context.Context, name string) (string, error) {
 			return "", abi.NewError(abi.CodeSecretMissing, "the secret %s has fewer than %d characters", name, minLength)
 		}
 		v.mu.Lock()
-		v.used[val] = name
+		if v.used[val] != name {
+			v.used[val], v.scrubber = name, nil
+		}
 		v.mu.Unlock()
 		return val, nil
 	}
@@ -174,7 +178,10 @@ func (v *Vault) Scrubber() *Scrubber {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return NewScrubber(v.used)
+	if v.scrubber == nil {
+		v.scrubber = NewScrubber(v.used)
+	}
+	return v.scrubber
 }
 
 // String never shows a value.

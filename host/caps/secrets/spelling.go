@@ -1,10 +1,6 @@
 package secrets
 
-import (
-	"bytes"
-	"strconv"
-	"strings"
-)
+import "bytes"
 
 // match is how many bytes at the start of b spell text, or 0; short says that b may
 // go on so that they are more. Where a character can be read in two ways, both are tried.
@@ -66,100 +62,97 @@ func spellings(c byte, b []byte) (plain, spelled int, more bool) {
 	if b[0] == c {
 		plain = 1
 	}
-	switch b[0] {
-	case '+':
-		if c == ' ' {
-			spelled = 1
-		}
-	case '%':
-		spelled, more = hexSpelling(c, b, 1, 2)
-	case '\\':
-		spelled, more = escape(c, b)
-	case '&':
-		spelled, more = entity(c, b)
+	is, n, more := decode(b)
+	if n > 0 && is == c {
+		spelled = n
 	}
 	return plain, spelled, more
 }
 
-// hexSpelling reads n hexadecimal digits at b[from:].
-func hexSpelling(c byte, b []byte, from, n int) (spelled int, more bool) {
-	if len(b) < from+n {
-		return 0, true
+// decode is the character that the start of b, which is not empty, spells out, and
+// in how many bytes; 0 where it is none. More says that b is too short to tell.
+func decode(b []byte) (c byte, n int, more bool) {
+	switch b[0] {
+	case '+':
+		return ' ', 1, false
+	case '%':
+		return hexSpelling(b, 1, 2)
+	case '\\':
+		return escape(b)
+	case '&':
+		return entity(b)
 	}
-	if v, err := strconv.ParseUint(string(b[from:from+n]), 16, 32); err != nil || v != uint64(c) {
-		return 0, false
-	}
-	return from + n, false
+	return 0, 0, false
 }
 
-func escape(c byte, b []byte) (spelled int, more bool) {
+// hexSpelling reads n hexadecimal digits at b[from:].
+func hexSpelling(b []byte, from, n int) (c byte, length int, more bool) {
+	if len(b) < from+n {
+		return 0, 0, true
+	}
+	v, ok := number(b[from:from+n], 16)
+	if !ok || v > 0xff {
+		return 0, 0, false
+	}
+	return byte(v), from + n, false
+}
+
+// number reads digits; the few that there are do not overflow.
+func number(digits []byte, base uint32) (v uint32, ok bool) {
+	for _, c := range digits {
+		d := base // none
+		switch lower := c | 0x20; {
+		case c >= '0' && c <= '9':
+			d = uint32(c - '0')
+		case lower >= 'a' && lower <= 'f':
+			d = uint32(lower-'a') + 10
+		}
+		if d >= base {
+			return 0, false
+		}
+		v = v*base + d
+	}
+	return v, len(digits) > 0
+}
+
+func escape(b []byte) (c byte, n int, more bool) {
 	if len(b) == 1 {
-		return 0, true
+		return 0, 0, true
 	}
 	switch b[1] {
 	case 'u':
-		return hexSpelling(c, b, 2, 4)
+		return hexSpelling(b, 2, 4)
 	case 'x':
-		return hexSpelling(c, b, 2, 2)
-	case c:
-		if strings.IndexByte(`"'\/`, c) >= 0 {
-			return 2, false
-		}
+		return hexSpelling(b, 2, 2)
+	case '"', '\'', '\\', '/':
+		return b[1], 2, false
 	case 't':
-		if c == '\t' {
-			return 2, false
-		}
+		return '\t', 2, false
 	}
-	return 0, false
+	return 0, 0, false
 }
 
-func entity(c byte, b []byte) (spelled int, more bool) {
+func entity(b []byte) (c byte, n int, more bool) {
 	end := bytes.IndexByte(b[:min(len(b), longestSpelling)], ';')
 	if end < 0 {
-		return 0, len(b) < longestSpelling
+		return 0, 0, len(b) < longestSpelling
 	}
-	name := string(b[1:end])
-	digits, numeric := strings.CutPrefix(name, "#")
-	base := 10
-	if rest, found := strings.CutPrefix(strings.ToLower(digits), "x"); found {
-		digits, base = rest, 16
-	}
-	if numeric {
-		v, err := strconv.ParseUint(digits, base, 32)
-		if err != nil || v != uint64(c) {
-			return 0, false
+	name := b[1:end]
+	if len(name) > 0 && name[0] == '#' {
+		digits, base := name[1:], uint32(10)
+		if len(digits) > 0 && digits[0]|0x20 == 'x' {
+			digits, base = digits[1:], 16
 		}
-		return end + 1, false
-	}
-	for _, e := range []struct {
-		c    byte
-		name string
-	}{{'&', "amp"}, {'<', "lt"}, {'>', "gt"}, {'"', "quot"}, {'\'', "apos"}, {'+', "plus"}, {'/', "sol"}, {'=', "equals"}} {
-		if e.c == c && e.name == name {
-			return end + 1, false
+		if v, ok := number(digits, base); ok && v <= 0xff {
+			return byte(v), end + 1, false
 		}
+		return 0, 0, false
 	}
-	return 0, false
+	if c, ok := named[string(name)]; ok {
+		return c, end + 1, false
+	}
+	return 0, 0, false
 }
 
-// spelledChar is the character that the start of b spells out, where that is quickly
-// known: most spellings in a text are of characters that no value begins with.
-func spelledChar(b []byte) (c byte, known bool) {
-	digits := ""
-	switch {
-	case len(b) < 6:
-		return 0, false
-	case b[0] == '%':
-		digits = string(b[1:3])
-	case b[0] == '\\' && b[1] == 'u':
-		digits = string(b[2:6])
-	case b[0] == '\\' && b[1] == 'x':
-		digits = string(b[2:4])
-	case b[0] == '\\' && b[1] != 't':
-		return b[1], true
-	default:
-		return 0, false
-	}
-	v, err := strconv.ParseUint(digits, 16, 8)
-	return byte(v), err == nil
-}
+// named are the entities of characters that values have.
+var named = map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'', "plus": '+', "sol": '/', "equals": '='}

@@ -1,10 +1,12 @@
 package secrets
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"html"
 	"io"
+	"math/rand/v2"
 	"net/url"
 	"strings"
 	"testing"
@@ -73,11 +75,82 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
+func TestDecode(t *testing.T) {
+	for text, want := range map[string]struct {
+		c    byte
+		n    int
+		more bool
+	}{
+		"%41": {'A', 3, false}, "%4aX": {'J', 3, false}, "%4": {0, 0, true}, "%4:": {}, "%@1": {}, "%4`": {}, "%4G": {}, "%": {0, 0, true}, "%+4": {},
+		`\u0041`: {'A', 6, false}, `\u0141`: {}, `\u004`: {0, 0, true}, `\x7e`: {'~', 4, false}, `\"`: {'"', 2, false}, `\t`: {'\t', 2, false}, `\n`: {}, `\`: {0, 0, true},
+		"&#65;": {'A', 5, false}, "&#x41;": {'A', 6, false}, "&#X00041;": {'A', 9, false}, "&#4a;": {}, "&#;": {}, "&#x;": {}, "&;": {}, "&#321;": {}, "&amp;": {'&', 5, false},
+		"&am": {0, 0, true}, "&nothing;x": {}, "&0123456789;": {}, "+": {' ', 1, false}, "A": {},
+	} {
+		if c, n, more := decode([]byte(text)); c != want.c || n != want.n || more != want.more {
+			t.Errorf("%s: %q %d %v, want %+v", text, c, n, more, want)
+		}
+	}
+}
+
+// everyPlace scrubs by looking at each byte, without the search for pairs.
+func everyPlace(s *Scrubber, b []byte) []byte {
+	var out []byte
+	for i := 0; i < len(b); {
+		if mark, n, _ := s.at(b[i:]); n > 0 {
+			out, i = append(out, mark...), i+n
+			continue
+		}
+		out, i = append(out, b[i]), i+1
+	}
+	return out
+}
+
+func TestSearch(t *testing.T) {
+	for _, v := range []string{odd, "hunter2/secret+value", "%25%2f%5c", `\\u005c\`, "&amp;&lt;", "aaaa", "    ", "a b c", "\r\n\r\n", "plain-token_123"} {
+		s := NewScrubber(map[string]string{v: "T"})
+		for name, text := range spelled(v) {
+			for before := range 12 {
+				whole := []byte(strings.Repeat("x", before) + text + "y" + text)
+				if got, want := s.Bytes(bytes.Clone(whole)), everyPlace(s, whole); !bytes.Equal(got, want) {
+					t.Errorf("%q, %s, after %d bytes: %q, want %q", v, name, before, got, want)
+				}
+			}
+		}
+	}
+}
+
+// FuzzSearch: the search finds what a look at each byte finds.
+func FuzzSearch(f *testing.F) {
+	for name, text := range spelled(odd) {
+		f.Add(odd, "x"+text+name)
+	}
+	f.Add("a b\nc", "xa+b%0Ac a b\nc YSBiCm\r\nM=")
+	f.Fuzz(func(t *testing.T, value, text string) {
+		if len(value) < minLength {
+			return
+		}
+		s := NewScrubber(map[string]string{value: "T"})
+		if got, want := s.Text(text), string(everyPlace(s, []byte(text))); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
 func BenchmarkScrub(b *testing.B) {
 	s := NewScrubber(map[string]string{odd: "T", "ghp_0123456789abcdefghijABCDEFGHIJ012345": "U"})
-	text := []byte(strings.Repeat(`{"url":"https:\/\/api.example.com\/a?b=%20c&d=e","text":"the quick brown fox, 0123456789abcdef"},`, 10_000))
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		s.Bytes(text)
+	random := make([]byte, 1<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random) // never fails
+	for name, text := range map[string][]byte{
+		"json":   []byte(strings.Repeat(`{"url":"https:\/\/api.example.com\/a?b=%20c&d=e","text":"the quick brown fox, 0123456789abcdef"},`, 10_000)),
+		"prose":  []byte(strings.Repeat("The quick brown fox jumps over the lazy dog, and then it sleeps.\n", 15_000)),
+		"random": random,
+		"zero":   make([]byte, 1<<20),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				s.Bytes(text)
+			}
+		})
 	}
 }

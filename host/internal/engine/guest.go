@@ -30,13 +30,18 @@ type Lent struct {
 func (p *Plugin) Tools(w *World, lent Lent) []*Guest {
 	out := make([]*Guest, len(p.mod.Manifest.Tools))
 	for i := range out {
-		spec := p.mod.Manifest.Tools[i]
-		if spec.MaxResultSize == 0 || spec.MaxResultSize > abi.DefaultMaxResultSize {
-			spec.MaxResultSize = abi.DefaultMaxResultSize
-		}
-		out[i] = &Guest{plugin: p, world: w, index: i, spec: &spec, writes: w.CanWrite() || (lent.Writes != nil && lent.Writes(&spec))}
+		out[i] = p.Tool(i, w, lent)
 	}
 	return out
+}
+
+// Tool is one of the plugin's tools, by its place in the manifest, for a world.
+func (p *Plugin) Tool(i int, w *World, lent Lent) *Guest {
+	spec := p.mod.Manifest.Tools[i]
+	if spec.MaxResultSize == 0 || spec.MaxResultSize > abi.DefaultMaxResultSize {
+		spec.MaxResultSize = abi.DefaultMaxResultSize
+	}
+	return &Guest{plugin: p, world: w, index: i, spec: &spec, writes: w.CanWrite() || (lent.Writes != nil && lent.Writes(&spec))}
 }
 
 // Spec is the definition of the manifest.

@@ -87,16 +87,23 @@ func (i *instance) take(stack []uint64) {
 	i.only(abi.FuncTake, phaseRun)
 	slot, ptr, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
 	dst := i.view(abi.FuncTake, ptr, n)
-	var src []byte
+	if n >= largeCopy {
+		i.memory.populate(uint64(ptr), uint64(ptr)+uint64(n))
+	}
+	count := 0
 	switch {
 	case slot == 0:
-		src = i.input[:min(len(i.input), len(dst))]
-		i.input = i.input[len(src):]
+		count = copy(dst, i.input)
+		i.input = i.input[count:]
 	case slot <= 0xffff:
-		src = i.answers.take(uint16(slot), n)
+		count = i.answers.take(uint16(slot), dst)
 	}
-	stack[0] = uint64(copy(dst, src))
+	stack[0] = uint64(count)
 }
+
+// largeCopy is from how many bytes on it pays to ask for all pages of the guest's
+// memory at once: a page fault each takes five times as long as the copy.
+const largeCopy = 256 << 10
 
 // done is ret(status, ptr, len).
 func (i *instance) done(stack []uint64) {
@@ -217,8 +224,8 @@ func (i *instance) serve(stack []uint64) {
 	i.answer(stack, ans, err, status)
 }
 
-// answer puts a frame into a slot and packs it for the guest.
-func (i *instance) answer(stack []uint64, frame []byte, err *abi.Error, status abi.CallStatus) {
+// answer puts an answer into a slot and packs it for the guest.
+func (i *instance) answer(stack []uint64, ans *answer, err *abi.Error, status abi.CallStatus) {
 	if status == abi.CallCancelled {
 		i.noticed = true
 	}
@@ -227,10 +234,10 @@ func (i *instance) answer(stack []uint64, frame []byte, err *abi.Error, status a
 		if e != nil || len(head) > abi.MaxFrameHead {
 			head, _ = abi.Marshal(abi.Error{Message: clipText(err.Message), Type: err.Type, Code: err.Code}) // plain fields always have a JSON form
 		}
-		frame = abi.EncodeFrame(head, nil)
+		ans = newAnswer(head, nil, nil)
 	}
-	slot := i.answers.put(frame)
-	stack[0] = abi.PackCall(status, slot, uint32(len(frame)))
+	slot := i.answers.put(ans)
+	stack[0] = abi.PackCall(status, slot, uint32(ans.len()))
 }
 
 // why is the cancel reason as the guest learns it.

@@ -28,6 +28,9 @@ type memory interface {
 	experimental.LinearMemory
 	// reset makes the first used bytes equal the image again, and zero beyond it.
 	reset(used uint64) error
+	// populate makes the bytes from and to ready to be written, where that is worth
+	// a call.
+	populate(from, to uint64)
 	// cool gives back what is kept only to be fast.
 	cool()
 	// bounds is the part that all kinds share.

@@ -55,6 +55,8 @@ func (m *plainMemory) reset(used uint64) error {
 	return nil
 }
 
+func (m *plainMemory) populate(_, _ uint64) {}
+
 func (m *plainMemory) cool() {}
 
 // Free lets go of the memory.

@@ -13,7 +13,7 @@ import (
 func reason(ctx context.Context) abi.Cancel { return tool.Reason(ctx) }
 
 // service asks the host for what the guest asked for.
-func (i *instance) service(name string, frame []byte) (answer []byte, fail *abi.Error, status abi.CallStatus) {
+func (i *instance) service(name string, frame []byte) (ans *answer, fail *abi.Error, status abi.CallStatus) {
 	head, body, err := abi.DecodeFrame(frame)
 	if err != nil {
 		return nil, abi.NewError(abi.CodeRequest, "the request to %q: %v", name, err), abi.CallInvalid
@@ -25,19 +25,21 @@ func (i *instance) service(name string, frame []byte) (answer []byte, fail *abi.
 	if name != abi.CallContext { // answered at once, so the place is kept
 		resume = i.pause()
 	}
-	ans, err := i.call.Invoke(i.ctx, name, tool.Request{Head: head, Body: body})
+	got, err := i.call.Invoke(i.ctx, name, tool.Request{Head: head, Body: body})
 	resume()
 	if err != nil {
 		e := abi.AsError(err)
 		return nil, e, i.statusOf(err, e)
 	}
-	if ans.Head == nil {
-		ans.Head = json.RawMessage("{}")
+	if got.Head == nil {
+		got.Head = json.RawMessage("{}")
 	}
-	if len(ans.Head) > abi.MaxFrameHead || len(ans.Body) > abi.MaxFrameBody {
-		return nil, abi.NewError(abi.CodeServiceLimit, "the answer of %q has %d and %d bytes; at most %d and %d are allowed", name, len(ans.Head), len(ans.Body), abi.MaxFrameHead, abi.MaxFrameBody), abi.CallOverLimit
+	ans = newAnswer(got.Head, got.Body, got.Release)
+	if len(got.Head) > abi.MaxFrameHead || len(got.Body) > abi.MaxFrameBody {
+		ans.close()
+		return nil, abi.NewError(abi.CodeServiceLimit, "the answer of %q has %d and %d bytes; at most %d and %d are allowed", name, len(got.Head), len(got.Body), abi.MaxFrameHead, abi.MaxFrameBody), abi.CallOverLimit
 	}
-	return abi.EncodeFrame(ans.Head, ans.Body), nil, abi.CallOK
+	return ans, nil, abi.CallOK
 }
 
 func (i *instance) statusOf(err error, e *abi.Error) abi.CallStatus {

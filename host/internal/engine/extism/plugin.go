@@ -357,11 +357,16 @@ func (p *Plugin) admit(ctx context.Context) (*place, error) {
 func (p *Plugin) Tools(w *engine.World, lent engine.Lent) []tool.Tool {
 	out := make([]tool.Tool, len(p.mod.Manifest.Tools))
 	for i := range out {
-		spec := p.mod.Manifest.Tools[i]
-		if spec.MaxResultSize == 0 || spec.MaxResultSize > abi.DefaultMaxResultSize {
-			spec.MaxResultSize = abi.DefaultMaxResultSize
-		}
-		out[i] = &Guest{plugin: p, world: w, spec: &spec, writes: lent.Writes != nil && lent.Writes(&spec)}
+		out[i] = p.Tool(i, w, lent)
 	}
 	return out
+}
+
+// Tool is one of the plugin's tools, by its place in the manifest, for a world.
+func (p *Plugin) Tool(i int, w *engine.World, lent engine.Lent) tool.Tool {
+	spec := p.mod.Manifest.Tools[i]
+	if spec.MaxResultSize == 0 || spec.MaxResultSize > abi.DefaultMaxResultSize {
+		spec.MaxResultSize = abi.DefaultMaxResultSize
+	}
+	return &Guest{plugin: p, world: w, spec: &spec, writes: lent.Writes != nil && lent.Writes(&spec)}
 }

@@ -25,6 +25,9 @@ func (r *run) ask(name string, frame []byte) (answer []byte, fail *abi.Error, st
 		e := abi.AsError(err)
 		return nil, e, r.statusOf(err, e)
 	}
+	if ans.Release != nil {
+		defer ans.Release()
+	}
 	if ans.Head == nil {
 		ans.Head = json.RawMessage("{}")
 	}
