@@ -37,6 +37,9 @@ type Call struct {
 	// line: a confirmation is not asked for, but deny rules, plan mode and path
 	// checks count all the same.
 	Approved bool
+	// Grants is lent to this call alone, if its tool is a plugin's, beside what the tool
+	// is lent: what a user granted once. It is not kept in a journal.
+	Grants *ToolGrants
 }
 
 // Execution is a call in flight. Range over Yields once, then ask for Result; or

@@ -18,20 +18,15 @@ type runner interface {
 	Module() *engine.Module
 	Compile(ctx context.Context) (hit bool, err error)
 	Close(ctx context.Context) error
-	Tools(w *engine.World, lent engine.Lent) []tool.Tool
+	Tool(i int, w *engine.World, lent engine.Lent) tool.Tool
 }
 
 // ownRunner is a plugin of the engine.
 type ownRunner struct{ *engine.Plugin }
 
-// Tools are the plugin's tools for one world.
-func (p ownRunner) Tools(w *engine.World, lent engine.Lent) []tool.Tool {
-	list := p.Plugin.Tools(w, lent)
-	out := make([]tool.Tool, len(list))
-	for i, g := range list {
-		out[i] = g
-	}
-	return out
+// Tool is one of the plugin's tools for a world.
+func (p ownRunner) Tool(i int, w *engine.World, lent engine.Lent) tool.Tool {
+	return p.Plugin.Tool(i, w, lent)
 }
 
 // load gives a module to whoever runs its kind.

@@ -3,14 +3,12 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net"
 	"slices"
 
 	"github.com/bladehost/bladehost/abi"
 	capfs "github.com/bladehost/bladehost/host/caps/fs"
 	"github.com/bladehost/bladehost/host/caps/secrets"
-	"github.com/bladehost/bladehost/host/internal/engine"
 	"github.com/bladehost/bladehost/host/tool"
 )
 
@@ -19,7 +17,8 @@ type PluginOptions struct {
 	// Trust is workspace for what the user installed and pinned, remote (also
 	// the zero value) for anything else. A plugin is never trusted.
 	Trust tool.Trust
-	// Origin says where it came from, for messages.
+	// Origin says where it came from, for messages: a file, or its own name if it is
+	// installed, so that what a user grants with bladehost grant counts for it.
 	Origin string
 }
 
@@ -71,6 +70,8 @@ type Grants struct {
 	SecretSources []secrets.Source
 	// Resolver resolves names; nil is the system's.
 	Resolver *net.Resolver
+	// Tools are what single tools are lent beside all that, by their names.
+	Tools map[string]ToolGrants
 }
 
 // roots are the granted folders' paths as the user wrote them.
@@ -111,50 +112,6 @@ func (g Grants) cwd(session string) string {
 		return g.Folders[0].GuestPath()
 	}
 	return session
-}
-
-// entries are the plugin's tools as registry entries, in a session that works in
-// cwd.
-func (a Attachment) entries(cwd string) ([]*entry, error) {
-	m := a.Plugin.Manifest()
-	env := map[string]string{}
-	for _, want := range m.Requested().Env {
-		if v, ok := a.Grants.Env[want.Name]; ok {
-			env[want.Name] = v
-		}
-	}
-	seen := maps.Clone(env)
-	if dir := a.Grants.cwd(cwd); dir != "" {
-		seen[workingDir] = dir
-	}
-	w := engine.NewWorld(engine.World{
-		Mounts: a.Grants.Folders, Env: seen, Limits: a.Grants.Limits,
-		FineClock: m.Requested().Clock == abi.ClockFine,
-	})
-	src := tool.Source{Kind: tool.SourceCustom, Trust: a.Plugin.opt.Trust, ID: "plugin:" + m.Name}
-	var out []*entry
-	network, err := a.network()
-	if err != nil {
-		return nil, err
-	}
-	for _, g := range a.Plugin.p.Tools(w, engine.Lent{Writes: lentWrites}) {
-		e, err := newEntry(g, src)
-		if err != nil {
-			return nil, err
-		}
-		e.guest = &guestInfo{manifest: m, grants: a.Grants, env: env, digest: a.Plugin.Digest(), network: network}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// guestInfo is what the pipeline knows about a guest beyond its definition.
-type guestInfo struct {
-	manifest *abi.Manifest
-	grants   Grants
-	env      map[string]string
-	digest   string
-	network  *network
 }
 
 // lentWrites reports whether a service the tool declares can change something

@@ -177,6 +177,14 @@ func (r *registry) withoutServer(server string) *registry {
 	return out
 }
 
+// replaced is r with other entries of the same names.
+func (r *registry) replaced(list map[string]*entry) *registry {
+	out := &registry{byName: maps.Clone(r.byName), alias: r.alias}
+	maps.Copy(out.byName, list)
+	out.sort()
+	return out
+}
+
 func (r *registry) sort() {
 	r.sorted = slices.SortedFunc(maps.Values(r.byName), func(a, b *entry) int {
 		if am, bm := a.source.Kind == tool.SourceMCP, b.source.Kind == tool.SourceMCP; am != bm {

@@ -95,10 +95,10 @@ func (r *run) config() (tool.Answer, error) {
 	if g == nil || g.manifest.Config == nil {
 		return tool.Answer{}, abi.NewError(abi.CodeNotDeclared, "%s needs a config schema in the manifest", abi.ConfigGet)
 	}
-	if g.network.config == nil {
+	if g.of.config == nil {
 		return tool.Answer{}, abi.NewError(abi.CodeNotGranted, "%s needs settings; see what is missing with: bladehost config get %s", r.canonical(), g.manifest.Name)
 	}
-	return tool.Answer{Head: g.network.config}, nil
+	return tool.Answer{Head: g.of.config}, nil
 }
 
 // notLent says why one of the host's services cannot be used: the manifest does

@@ -78,6 +78,9 @@ func (r *run) parse() {
 	if r.stopped() { // it was never dispatched, so it is not recorded
 		return
 	}
+	if r.lendOnce(); r.result != nil {
+		return
+	}
 	r.scheduled = true
 	c.Step = cutUTF16(c.Step, abi.MaxStep)
 	r.behavior = tool.Behavior{Kind: abi.KindExecute, SideEffect: abi.SideEffectNonIdempotent, Interrupt: abi.InterruptCancel}

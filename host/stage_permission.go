@@ -116,7 +116,7 @@ func (r *run) leadsTo(path, real string) string {
 	return real
 }
 
-// hint is the flag that would grant a path to a guest.
+// hint is what would grant a path to a guest.
 func (r *run) hint(path string) string {
 	if r.entry.guest == nil {
 		return ""
@@ -127,11 +127,15 @@ func (r *run) hint(path string) string {
 	} else {
 		dir = "."
 	}
-	flag := "--allow-read"
+	kind := "read"
 	if !r.behavior.ReadOnly {
-		flag = "--allow-write"
+		kind = "write"
 	}
-	return fmt.Sprintf("; grant it with %s %s", flag, dir)
+	full := dir
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(r.cwd(), full)
+	}
+	return "; " + r.entry.guest.hint(kind, dir, full)
 }
 
 // permissionHooks are the hooks that judge permissions.
