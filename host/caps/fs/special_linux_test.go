@@ -159,3 +159,47 @@ func countFDs(t testing.TB) int {
 	}
 	return len(l)
 }
+
+// TestTreeSpecialFiles: a tree refuses what is no file at once, also where it has taken a file's place, and leaves
+// nothing open.
+func TestTreeSpecialFiles(t *testing.T) {
+	eachBackend(t, func(t *testing.T, opt Options) {
+		w := newWorld(t)
+		w.plant(t)
+		must(t, unix.Mkfifo(filepath.Join(w.root, "fifo"), 0o666))
+		v := mustOpen(t, w.root, opt).View(Limits{})
+		tr := treeOf(t, v.Root(), ".")
+		before := 0
+		for i := range 50 {
+			if i == 1 { // behind what is opened once
+				before = countFDs(t)
+			}
+			_, err := readTree(tr, "fifo")
+			wantErr(t, "fifo", err, ErrNotRegular)
+			for _, p := range []string{"inside.txt", "d", "rel", "reldir/secret.txt", "none", "d/none"} {
+				_, _ = readTree(tr, p)
+				if f, err := tr.Folder(p); err == nil {
+					_, _ = f.List(nil)
+					_, _ = f.Lstat("f.txt")
+					f.Close()
+				}
+			}
+		}
+		if now := countFDs(t); now > before {
+			t.Errorf("%d descriptors, %d before", now, before)
+		}
+		if u := v.Usage(); u.Open != 1 {
+			t.Errorf("usage says %d open", u.Open)
+		}
+	})
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("no /proc")
+	}
+	tr := treeOf(t, mustOpen(t, "/", Options{ReadOnly: true}).View(Limits{}).Root(), ".")
+	_, err := readTree(tr, "proc/self/status") // self is a link
+	wantErr(t, "proc", err, ErrNotRegular, ELOOP, EACCES)
+	_, err = readTree(tr, "proc/version")
+	wantErr(t, "proc", err, ErrNotRegular)
+	_, err = tr.Folder("proc")
+	wantErr(t, "proc", err, ErrNotRegular)
+}

@@ -43,9 +43,11 @@ func refuseSpecial(dir string) error {
 	return nil
 }
 
-func fileIsSpecial(f *os.File) bool {
+func fileIsSpecial(f *os.File) bool { return fdIsSpecial(int(f.Fd())) }
+
+func fdIsSpecial(fd int) bool {
 	var st unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(int(f.Fd()), &st) }); err != nil {
+	if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
 		return true
 	}
 	return specialFS(st.Type)
@@ -170,18 +172,20 @@ func (r *rawDir) next(f *os.File) ([]DirEntry, error) {
 }
 
 // parseDirents reads linux_dirent64 records: ino u64, off u64, reclen u16, type u8, name.
-func parseDirents(b []byte) []DirEntry {
-	var out []DirEntry
+func parseDirents(b []byte) []DirEntry { return appendDirents(nil, b) }
+
+func appendDirents(out []DirEntry, b []byte) []DirEntry {
+	text := string(b) // one allocation for all names
 	for len(b) >= 19 {
 		size := int(binary.NativeEndian.Uint16(b[16:]))
 		if size < 19 || size > len(b) {
 			break
 		}
-		name := b[19:size]
-		if i := strings.IndexByte(string(name), 0); i >= 0 {
+		name := text[19:size]
+		if i := strings.IndexByte(name, 0); i >= 0 {
 			name = name[:i]
 		}
-		e := DirEntry{Name: string(name), Ino: binary.NativeEndian.Uint64(b)}
+		e := DirEntry{Name: name, Ino: binary.NativeEndian.Uint64(b)}
 		switch b[18] {
 		case unix.DT_REG:
 			e.Type = TypeRegular
@@ -191,7 +195,7 @@ func parseDirents(b []byte) []DirEntry {
 			e.Type = TypeSymlink
 		}
 		out = append(out, e)
-		b = b[size:]
+		b, text = b[size:], text[size:]
 	}
 	return out
 }
