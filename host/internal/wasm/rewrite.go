@@ -9,7 +9,7 @@ import (
 
 // RewriterVersion is part of every [Key]; it changes whenever [Rewrite] makes
 // other bytes of the same module and options.
-const RewriterVersion = 2
+const RewriterVersion = 3
 
 // Names that a rewritten module uses towards the host. A guest may not.
 const (
@@ -231,9 +231,32 @@ func (w *rewriter) takeData() error {
 		if int64(s.Offset)+int64(len(s.Bytes)) > size {
 			return refuse(Malformed, d.bytes.start, "data segment %d: %d bytes at %d reach past the memory of %d bytes", i, len(s.Bytes), s.Offset, size)
 		}
-		if len(s.Bytes) > 0 {
-			w.out.Image = append(w.out.Image, s)
-		}
+		w.addToImage(s)
 	}
 	return nil
+}
+
+// joinGap is how many zero bytes are written rather than start another segment: the
+// modules of Go come in tens of thousands of them.
+const joinGap = 64
+
+// addToImage appends a segment, joined with the last one where it follows that, and
+// all others, closely: the bytes between are zero then.
+func (w *rewriter) addToImage(s Segment) {
+	if len(s.Bytes) == 0 {
+		return
+	}
+	start, end := uint64(s.Offset), uint64(s.Offset)+uint64(len(s.Bytes))
+	if n := len(w.out.Image); n > 0 && start >= w.imageEnd && start-w.imageEnd <= joinGap {
+		last := &w.out.Image[n-1]
+		if uint64(last.Offset)+uint64(len(last.Bytes)) == w.imageEnd {
+			// Its capacity is its length while it is a part of the input.
+			last.Bytes = append(append(last.Bytes, make([]byte, start-w.imageEnd)...), s.Bytes...)
+			w.imageEnd = end
+			return
+		}
+	}
+	s.Bytes = slices.Clip(s.Bytes)
+	w.out.Image = append(w.out.Image, s)
+	w.imageEnd = max(w.imageEnd, end)
 }

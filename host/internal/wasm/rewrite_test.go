@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -348,10 +350,59 @@ func TestRewriteIsGolden(t *testing.T) {
 	for _, b := range [][]byte{full(), program(opLoop, typeVoid, opBr, 0, opEnd), program(opCall, 0), lines(fn(opCall, 1), fn(opCall, 0))} {
 		m, _ := mustRewrite(t, b, Options{Keep: []string{"first"}})
 		_, _ = h.Write(m.Bytes)
+		_, _ = fmt.Fprintf(h, "%+v", m.Image)
 	}
 	got := hex.EncodeToString(h.Sum(nil)[:8])
-	if want := "6ba3ccd58c24a0a8"; RewriterVersion != 2 || got != want {
-		t.Errorf("version %d makes %s, the test knows version 2 and %s", RewriterVersion, got, want)
+	if want := "97ad7d63bba89390"; RewriterVersion != 3 || got != want {
+		t.Errorf("version %d makes %s, the test knows version 3 and %s", RewriterVersion, got, want)
+	}
+}
+
+func TestImageIsJoined(t *testing.T) {
+	type seg = struct {
+		at   uint32
+		text string
+	}
+	for name, c := range map[string]struct{ in, want []seg }{
+		"side by side":       {[]seg{{8, "ab"}, {10, "cd"}, {12, "e"}}, []seg{{8, "abcde"}}},
+		"a small gap":        {[]seg{{0, "ab"}, {4, "c"}}, []seg{{0, "ab\x00\x00c"}}},
+		"the largest gap":    {[]seg{{0, "a"}, {65, "b"}}, []seg{{0, "a" + strings.Repeat("\x00", 64) + "b"}}},
+		"a larger gap":       {[]seg{{0, "a"}, {66, "b"}}, []seg{{0, "a"}, {66, "b"}}},
+		"overlap":            {[]seg{{0, "abcd"}, {2, "xy"}}, []seg{{0, "abcd"}, {2, "xy"}}},
+		"backwards":          {[]seg{{9, "a"}, {0, "b"}, {2, "c"}}, []seg{{9, "a"}, {0, "b"}, {2, "c"}}},
+		"behind what was":    {[]seg{{0, "abcdef"}, {2, "x"}, {8, "y"}}, []seg{{0, "abcdef"}, {2, "x"}, {8, "y"}}},
+		"into a written gap": {[]seg{{20, "z"}, {0, "a"}, {18, "b"}, {30, "c"}}, []seg{{20, "z"}, {0, "a"}, {18, "b"}, {30, "c"}}},
+		"empty ones":         {[]seg{{5, ""}, {8, "a"}, {3, ""}, {9, "b"}}, []seg{{8, "ab"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			input := []byte("input: ")
+			w := &rewriter{out: &Module{}}
+			var parts [][2]int
+			for _, s := range c.in {
+				parts = append(parts, [2]int{len(input), len(input) + len(s.text)})
+				input = append(input, s.text...)
+			}
+			before := string(input)
+			plain, joined := make([]byte, 128), make([]byte, 128)
+			for i, s := range c.in {
+				b := input[parts[i][0]:parts[i][1]]
+				copy(plain[s.at:], b)
+				w.addToImage(Segment{s.at, b})
+			}
+			var got []seg
+			for _, s := range w.out.Image {
+				got = append(got, seg{s.Offset, string(s.Bytes)})
+			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+			if err := w.out.WriteImage(joined); err != nil || !bytes.Equal(plain, joined) {
+				t.Errorf("%v: the memory is %q, want %q", err, joined, plain)
+			}
+			if string(input) != before {
+				t.Error("the module was written to")
+			}
+		})
 	}
 }
 
