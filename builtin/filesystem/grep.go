@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/builtin/internal/args"
@@ -155,13 +157,53 @@ type grepEntry struct {
 
 // secrets are the files that a search leaves out: those that Read would be refused, or asked for. A path that
 // names a folder of secrets was judged before, by its name.
-func secrets(asked string, start *file.Target) func(string) bool {
-	level := map[policy.Sensitive]int{policy.SensitiveMedium: 1, policy.SensitiveHigh: 2}
+func secrets(asked string, start *file.Target) func(folder string) func(name string) bool {
 	known := 0
 	if asked != "" {
-		known = level[policy.Sensitivity(file.RealPath(start.Path))]
+		known = secrecy(file.RealPath(start.Path))
 	}
-	return func(path string) bool { return level[policy.Sensitivity(path)] > known }
+	return func(folder string) func(string) bool {
+		plain := secrecy(filepath.Join(folder, "x")) == 0
+		return func(name string) bool {
+			if plain && plainName(name) {
+				return false
+			}
+			return secrecy(filepath.Join(folder, name)) > known
+		}
+	}
+}
+
+// secrecy is how much Read would mind a path.
+func secrecy(path string) int {
+	switch policy.Sensitivity(path) {
+	case policy.SensitiveMedium:
+		return 1
+	case policy.SensitiveHigh:
+		return 2
+	}
+	return 0
+}
+
+// plainName reports whether the name of a file surely does not make it a secret, so that the rules need not be
+// asked. Most names are told by it.
+func plainName(name string) bool {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf { // its lower case may be a letter of ASCII
+			return false
+		}
+	}
+	low := strings.ToLower(name)
+	for _, p := range [...]string{".", "id_", "keystore", "pgpass", "my.cnf", "service-account", "config.", "secrets."} {
+		if strings.HasPrefix(low, p) {
+			return false
+		}
+	}
+	for _, p := range [...]string{".pem", ".key", ".p12", ".pfx", ".ppk", "credentials.json"} {
+		if strings.HasSuffix(low, p) {
+			return false
+		}
+	}
+	return true
 }
 
 func runGrep(ctx context.Context, in *grepIn, q search.GrepQuery, call *tool.Call) (*abi.Result, error) {

@@ -173,3 +173,20 @@ func TestRelativeFromBeside(t *testing.T) {
 		t.Errorf("%+v", res.Error)
 	}
 }
+
+// FuzzPlainName: what is told by the name alone is what the rules tell of the path.
+func FuzzPlainName(f *testing.F) {
+	for _, n := range []string{"a.go", ".env", ".ENV.x", "id_rsa", "ID_rsa", "x.pem", "X.KEY", "x.\u212aey", "my.cnf", "pgpass", "Credentials.json", "aws-credentials.json", "service-account-1.json", "config.toml", "config.json", "secrets.go", "keystore", "db.sql", "a\n.pem", ".\u0131d_rsa"} {
+		for _, dir := range []string{"/w", "/w/.ssh", "/w/.docker", "/w/.config/gcloud/x", "/w/.KUBE", "/"} {
+			f.Add(dir, n)
+		}
+	}
+	f.Fuzz(func(t *testing.T, dir, name string) {
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\\\x00") || !filepath.IsAbs(dir) {
+			return
+		}
+		if got, want := secrets("", nil)(dir)(name), secrecy(filepath.Join(dir, name)) > 0; got != want {
+			t.Errorf("%q in %q: %v, not %v", name, dir, got, want)
+		}
+	})
+}

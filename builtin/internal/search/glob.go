@@ -182,18 +182,20 @@ func Glob(ctx context.Context, q GlobQuery) (GlobAnswer, error) {
 	best := newest{most: q.Max}
 	st, err := Walk{
 		Start: q.Start, Hidden: true, Enter: p.below, MaxEntries: MaxGlobEntries,
-		Visit: func(e Entry) bool {
-			if e.Ignored || (e.Type != fs.TypeRegular && !q.Dirs) || !p.match(e.Path) {
+		Visit: func(string) func(*Entry) bool {
+			return func(e *Entry) bool {
+				if e.Ignored || (e.Type != fs.TypeRegular && !q.Dirs) || !p.match(e.Path) {
+					return true
+				}
+				info, err := e.Stat()
+				if err != nil {
+					return true // it has gone
+				}
+				mu.Lock()
+				best.add(Match{e.Path, info})
+				mu.Unlock()
 				return true
 			}
-			info, err := e.Stat()
-			if err != nil {
-				return true // it has gone
-			}
-			mu.Lock()
-			best.add(Match{e.Path, info})
-			mu.Unlock()
-			return true
 		},
 	}.Run(limited)
 	if e := file.Aborted(ctx); e != nil {

@@ -51,9 +51,9 @@ type GrepQuery struct {
 	Before, After int
 	// Enough is how many entries are needed; 0 means all.
 	Enough int
-	// Secret tells files that a search over a folder leaves out, by their absolute paths without links;
-	// nil means none. A start that is a file is searched whatever it says.
-	Secret func(path string) bool
+	// Secret tells, for an absolute folder without links, which names in it are of files that a search over a
+	// folder leaves out; nil means none. A start that is a file is searched whatever it says.
+	Secret func(folder string) func(name string) bool
 	// Ripgrep is the program that is asked which files may match, or empty.
 	Ripgrep string
 
@@ -119,14 +119,18 @@ func Grep(ctx context.Context, q GrepQuery) (GrepAnswer, error) {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, cmp.Or(q.patience, MaxGrepTime), errTooLong)
 	defer cancel()
-	g := &grep{ctx: limited, q: q, re: re}
+	g := &grep{ctx: limited, q: q, re: re, base: strings.TrimSuffix(q.Start.Path, string(filepath.Separator)) + string(filepath.Separator)}
 	a := GrepAnswer{Strategy: "native"}
 	st, err := q.Start.Stat()
 	switch {
 	case err != nil:
 		return a, err
 	case st.IsDir():
-		err = g.list(sel, &a)
+		var f *fs.File
+		if f, g.tree, err = openTree(q.Start); err == nil {
+			defer func() { _ = f.Close() }() // read only
+			err = g.list(sel, &a)
+		}
 	case !st.IsRegular():
 		return a, file.Failed("search", q.Start.Path, fs.ErrNotRegular)
 	default:
@@ -163,6 +167,8 @@ type grep struct {
 	q     GrepQuery
 	re    *regex
 	files []string        // relative to the start; "" is the start itself
+	tree  *fs.Tree        // of a start that is a folder
+	base  string          // the start's path and a separator
 	own   map[string]bool // files that ripgrep is not asked about
 
 	results []*FileHits
@@ -183,30 +189,34 @@ type grep struct {
 
 // list finds the files of a folder that are to be searched.
 func (g *grep) list(sel *selection, a *GrepAnswer) error {
-	var mu sync.Mutex
 	real := file.RealPath(g.q.Start.Path) // below it the walk follows no link
-	st, err := Walk{Start: g.q.Start, Hidden: sel.hidden, MaxEntries: 4 * maxGrepFiles, Visit: func(e Entry) bool {
-		if e.Type != fs.TypeRegular || !sel.takes(&e) {
-			return true
+	var found, secrets atomic.Int64
+	visit := func(dir string) func(*Entry) bool {
+		secret := func(string) bool { return false }
+		if g.q.Secret != nil {
+			secret = g.q.Secret(filepath.Join(real, filepath.FromSlash(dir)))
 		}
-		secret := g.q.Secret != nil && g.q.Secret(filepath.Join(real, filepath.FromSlash(e.Path)))
-		mu.Lock()
-		defer mu.Unlock()
-		if secret {
-			a.Secrets++
-			return true
+		return func(e *Entry) bool {
+			switch {
+			case e.Type != fs.TypeRegular || !sel.takes(e):
+				return true
+			case secret(e.Name):
+				secrets.Add(1)
+				return true
+			}
+			e.Keep = true
+			return found.Add(1) < maxGrepFiles
 		}
-		g.files = append(g.files, e.Path)
-		return len(g.files) < maxGrepFiles
-	}}.Run(g.ctx)
+	}
+	st, err := Walk{Start: g.q.Start, tree: g.tree, Hidden: sel.hidden, MaxEntries: 4 * maxGrepFiles, Visit: visit}.Run(g.ctx)
 	if err != nil {
 		return err
 	}
+	g.files, a.Secrets = st.Kept, secrets.Load()
 	a.Skipped = st.Denied
-	if st.Full || len(g.files) == maxGrepFiles {
+	if st.Full || len(g.files) >= maxGrepFiles {
 		a.Incomplete, a.Why = true, "there are too many files"
 	}
-	slices.SortFunc(g.files, ComparePaths)
 	return nil
 }
 
@@ -268,7 +278,7 @@ func (g *grep) path(rel string) string {
 	if rel == "" {
 		return g.q.Start.Path
 	}
-	return filepath.Join(g.q.Start.Path, filepath.FromSlash(rel))
+	return g.base + filepath.FromSlash(rel)
 }
 
 // selection is which files of a folder are searched.

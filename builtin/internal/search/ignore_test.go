@@ -60,13 +60,15 @@ func visited(t testing.TB, root, start string) []string {
 	t.Helper()
 	var mu sync.Mutex
 	var out []string
-	_, err := Walk{Start: target(t, root, start), Hidden: true, Visit: func(e Entry) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if !e.Ignored && e.Type != 2 {
-			out = append(out, e.Path)
+	_, err := Walk{Start: target(t, root, start), Hidden: true, Visit: func(string) func(*Entry) bool {
+		return func(e *Entry) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if !e.Ignored && e.Type != 2 {
+				out = append(out, e.Path)
+			}
+			return true
 		}
-		return true
 	}}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -35,6 +35,9 @@ const (
 type searcher struct {
 	g   *grep
 	buf []byte
+	// out is of the file that is searched, but for its path, which has named bytes.
+	out   FileHits
+	named int
 	// at is the folder of the last file, held open: its neighbours come next.
 	at     string
 	folder *fs.File
@@ -72,20 +75,41 @@ func (s *searcher) open(rel string) (*fs.File, error) {
 
 // file searches a file; nil means no match.
 func (s *searcher) file(rel string) *FileHits {
+	s.out, s.named = FileHits{}, len(s.g.base)+len(rel)
+	if rel == "" {
+		s.named = len(s.g.q.Start.Path)
+	}
+	if err := s.look(rel); err != nil {
+		s.missed(rel, err)
+	}
+	if len(s.out.Hits) == 0 && s.out.Count == 0 {
+		return nil
+	}
+	out := s.out
+	out.Path = s.g.path(rel)
+	return &out
+}
+
+// look opens and searches a file. Most fit into the buffer, and are read by one piece.
+func (s *searcher) look(rel string) error {
+	if s.buf == nil {
+		s.buf = make([]byte, 0, 256<<10)
+	}
+	if s.g.tree != nil && rel != "" && s.g.q.window == 0 {
+		n, all, err := s.g.tree.Read(rel, s.buf[:cap(s.buf)])
+		switch {
+		case err != nil:
+			return err
+		case all:
+			return s.search(nil, s.buf[:n])
+		}
+	}
 	f, err := s.open(rel)
 	if err != nil {
-		s.missed(rel, err)
-		return nil
+		return err
 	}
 	defer func() { _ = f.Close() }() // read only
-	out := &FileHits{Path: s.g.path(rel)}
-	if err := s.search(f, out); err != nil {
-		s.missed(rel, err)
-	}
-	if len(out.Hits) == 0 && out.Count == 0 {
-		return nil
-	}
-	return out
+	return s.search(f, s.buf[:0])
 }
 
 // missed notes a file that was not searched, or not all of it. Of the start itself the error is told.
@@ -101,24 +125,24 @@ func (s *searcher) tooLarge(what string, limit int) error {
 	return file.Error(abi.TypeValidation, file.CodeTooLarge, "%s cannot be searched to its end: %s must have at most %d MiB. Read parts of it with offset and limit.", s.g.q.Start.Path, what, limit>>20)
 }
 
-// search reads the file window by window. The error says that it could not read all of it.
-func (s *searcher) search(f *fs.File, out *FileHits) error {
-	if s.buf == nil {
-		s.buf = make([]byte, 0, 256<<10)
-	}
-	buf, most := s.buf[:0], cmp.Or(s.g.q.window, window)
+// search reads the file window by window; nil means that all of it is in buf. The error says that it could not read
+// all of it.
+func (s *searcher) search(f *fs.File, buf []byte) error {
+	most := cmp.Or(s.g.q.window, window)
 	once := s.g.q.Multiline || s.g.re.whole
 	if once {
 		most = maxMultiline
 	}
 	defer func() { s.keep(buf) }()
-	w := &windows{s: s, out: out}
+	w := &windows{s: s, out: &s.out, named: s.named}
 	for first := true; ; {
 		if s.g.ctx.Err() != nil || s.g.stopped.Load() {
 			return nil // the call says so
 		}
-		var err error
-		buf, err = fillUp(f, buf, most, s.g.stoppedNow)
+		err := io.EOF
+		if f != nil {
+			buf, err = fillUp(f, buf, most, s.g.stoppedNow)
+		}
 		if first {
 			head := buf[:min(len(buf), binarySniff)]
 			switch e, bom := file.SniffEncoding(head[:min(len(head), 3)]); {
@@ -191,6 +215,7 @@ func fillUp(f *fs.File, buf []byte, most int, stop func() bool) ([]byte, error) 
 type windows struct {
 	s        *searcher
 	out      *FileHits
+	named    int // bytes of its path
 	line     int // number of the line at the start of the window, from 0
 	skip     int // bytes at its start that were searched before
 	finished bool
@@ -241,7 +266,7 @@ func (w *windows) search(buf []byte, end int) {
 		}
 		return
 	}
-	v := &view{buf: buf, line: w.line, from: w.skip, q: &g.q, out: w.out, shown: -1}
+	v := &view{buf: buf, line: w.line, from: w.skip, q: &g.q, out: w.out, named: w.named, shown: -1}
 	if n := len(w.out.Hits); n > 0 {
 		v.shown = w.out.Hits[n-1].Number - 1 + len(w.out.Hits[n-1].After)
 	}
@@ -288,6 +313,7 @@ type view struct {
 	from    int
 	q       *GrepQuery
 	out     *FileHits
+	named   int
 	// shown is the last line that was given out, as a hit or as context.
 	shown int
 	// hit is the last line that was a hit, and its end.
@@ -351,7 +377,7 @@ func (v *view) hit(start, stop int) {
 	}
 	v.shown += len(h.After)
 	v.out.Hits = append(v.out.Hits, h)
-	v.out.size += len(h.Text) + len(v.out.Path)
+	v.out.size += len(h.Text) + v.named
 	for _, c := range slices.Concat(h.Before, h.After) {
 		v.out.size += len(c)
 	}
