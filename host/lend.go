@@ -349,17 +349,21 @@ func (g *guestInfo) hint(kind, value, full string) string {
 	return fmt.Sprintf("grant it with %s, or for good with: bladehost grant %s%s --allow-%s %s", flag, g.manifest.Name, only, kind, shellWord(full))
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./\\-]+$`)
-
 // shellWord is a text as one word of a command line.
 func shellWord(s string) string {
-	switch {
-	case runtime.GOOS == "windows":
-		if strings.ContainsAny(s, " ^&|<>()") {
-			return `"` + s + `"`
-		}
-		return s
-	case plainWord.MatchString(s) && !strings.Contains(s, `\`):
+	if runtime.GOOS != "windows" {
+		return posixWord(s)
+	}
+	if strings.ContainsAny(s, " ^&|<>()") {
+		return `"` + s + `"`
+	}
+	return s
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+func posixWord(s string) string {
+	if plainWord.MatchString(s) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
