@@ -61,7 +61,7 @@ func New(opt Options) (*Host, error) {
 	}
 	eng, err := engine.New(engine.Options{
 		CacheDir: opt.CacheDir, CacheSize: opt.CacheSize, MemoryLimit: opt.MemoryLimit,
-		Running: opt.RunningGuests, Interpreter: opt.Interpreter, CompileChild: opt.CompileChild, Log: opt.Log,
+		Running: opt.RunningGuests, Interpreter: opt.Interpreter, CompileChild: opt.CompileChild, Once: opt.SingleUse, Log: opt.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -29,6 +29,10 @@ type Options struct {
 	RunningGuests int
 	// Interpreter runs plugins without machine code, 30 to 40 times slower.
 	Interpreter bool
+	// SingleUse is for a process that makes one call and ends: each instance of a
+	// plugin serves one call, and nothing is prepared for a next one. That saves some
+	// 10 ms of a Go plugin's first call and costs as much for each further one.
+	SingleUse bool
 	// CompileChild is a command, with its arguments, that calls CompileInChild with
 	// the arguments that are appended to it. Plugins that are not in the cache are
 	// compiled there, with bounds on time and memory: a small module can keep the

@@ -47,6 +47,7 @@ func (a *app) newHost(f hostFlags) (*host.Host, error) {
 		CacheDir:    p.compiled(),
 		ArtifactDir: filepath.Join(p.state, "artifacts"),
 		MemoryLimit: limit,
+		SingleUse:   f.typed,
 		Log:         a.logger(),
 	}
 	if a.self != "" {
@@ -117,7 +118,7 @@ func (a *app) openGuests(ctx context.Context, f hostFlags, refs []string) (_ *gu
 			g.close()
 		}
 	}()
-	if g.lender, err = a.newLender(f.lend, ""); err != nil {
+	if g.lender, err = a.newLender(f.lend); err != nil {
 		return nil, err
 	}
 	if g.host, err = a.newHost(f); err != nil {

@@ -4,20 +4,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sort"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/bladehost/bladehost/host/internal/lockfile"
@@ -28,8 +23,8 @@ const DefaultCacheSize = 1 << 30
 
 // cacheDir is the folder of compiled code. Each module has a folder of its own,
 // named by its key, with the runtime's files and an index of their SHA-256. The
-// runtime guards its files with a CRC only and runs what they hold, so an entry
-// is used only if every digest is right; otherwise it is made anew.
+// runtime guards its files with a CRC only and runs what they hold, so code of an entry
+// runs only if every digest is right; otherwise it is made anew.
 type cacheDir struct {
 	path string
 	max  int64
@@ -45,8 +40,8 @@ const (
 // SHA-256 of the modules that it was made or found for: those were scanned, and
 // need not be again.
 type index struct {
-	Files   map[string]string `json:"files"`
-	Sources []string          `json:"sources"`
+	Files   map[string]fileSum `json:"files"`
+	Sources []string           `json:"sources"`
 }
 
 func openCache(path string, limit int64) (*cacheDir, error) {
@@ -67,17 +62,24 @@ func (c *cacheDir) has(key string) bool {
 	return err == nil
 }
 
+// storedModule is what the rewriter made of a module, as the cache has it.
+type storedModule struct {
+	bytes []byte
+	sum   fileSum
+}
+
 // open returns the rewritten module of an entry and the folder of its machine
-// code, if all of it is as it was written. A module that recall returned is not
-// read again.
-func (c *cacheDir) open(key string, have []byte) (module []byte, dir string, err error) {
+// code. Rest looks at what is left of that, which must be done before it is used:
+// an error means that it is not as it was written. A module that recall returned is
+// not read again.
+func (c *cacheDir) open(key string, have *storedModule) (module []byte, dir string, rest func() error, err error) {
 	dir = c.entry(key)
-	if module, err = readEntry(dir, have); err != nil {
-		return nil, "", err
+	if module, rest, err = openEntry(dir, have); err != nil {
+		return nil, "", nil, err
 	}
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(dir, indexName), now, now) // for eviction; without it that is only worse
-	return module, dir, nil
+	return module, dir, rest, nil
 }
 
 // sourcePrefix begins the names of the files that lead from a module to its entry.
@@ -89,7 +91,7 @@ func (c *cacheDir) sourceFile(source string) string {
 
 // recall returns the entry of a module that was seen before, and what the rewriter
 // made of it.
-func (c *cacheDir) recall(source string) (key string, module []byte, err error) {
+func (c *cacheDir) recall(source string) (key string, module *storedModule, err error) {
 	b, err := os.ReadFile(c.sourceFile(source))
 	if err != nil {
 		return "", nil, err
@@ -104,10 +106,7 @@ func (c *cacheDir) recall(source string) (key string, module []byte, err error) 
 	if !slices.Contains(ix.Sources, source) {
 		return "", nil, errors.New("the entry is another module's")
 	}
-	module, err = os.ReadFile(filepath.Join(c.entry(key), moduleName))
-	if err == nil && digest(bytes.NewReader(module), int64(len(module))) != ix.Files[moduleName] {
-		err = errors.New("the module was changed")
-	}
+	module, err = ix.module(c.entry(key))
 	return key, module, err
 }
 
@@ -194,7 +193,7 @@ func (c *cacheDir) make(key, source string, build func(dir string) ([]byte, erro
 
 // newIndex lists what is in a folder.
 func newIndex(dir, source string) (*index, error) {
-	ix := &index{Files: map[string]string{}, Sources: []string{source}}
+	ix := &index{Files: map[string]fileSum{}, Sources: []string{source}}
 	err := walkEntry(dir, func(rel, path string) error {
 		sum, err := fileDigest(path)
 		ix.Files[rel] = sum
@@ -237,82 +236,66 @@ func walkEntry(dir string, f func(rel, path string) error) error {
 	})
 }
 
-// readEntry returns the module of an entry that has exactly the files of its
-// index, unchanged.
-func readEntry(dir string, have []byte) (module []byte, err error) {
-	ix, err := readIndex(dir)
+// module reads the rewritten module of an entry.
+func (ix *index) module(dir string) (*storedModule, error) {
+	b, err := os.ReadFile(filepath.Join(dir, moduleName))
 	if err != nil {
 		return nil, err
 	}
-	module = have
-	seen := 0
-	err = walkEntry(dir, func(rel, path string) (err error) {
-		var got string
-		if rel == moduleName {
-			if module == nil {
-				module, err = os.ReadFile(path)
-			}
-			got = digest(bytes.NewReader(module), int64(len(module)))
-		} else {
-			got, err = fileDigest(path)
+	m := &storedModule{b, ix.Files[moduleName]}
+	if err := m.sum.check(bytes.NewReader(b), int64(len(b)), 0, len(m.sum.Chunks)); err != nil {
+		return nil, fmt.Errorf("%s %w", moduleName, err)
+	}
+	return m, nil
+}
+
+// openEntry returns the module of an entry that has exactly the files of its index.
+// Of the others only the start is looked at, which is what the runtime needs to find
+// them in order; rest looks at all that follows.
+func openEntry(dir string, have *storedModule) (module []byte, rest func() error, err error) {
+	ix, err := readIndex(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if have == nil || !have.sum.is(ix.Files[moduleName]) {
+		if have, err = ix.module(dir); err != nil {
+			return nil, nil, err
 		}
-		if err != nil {
-			return err
-		}
-		if want, ok := ix.Files[rel]; !ok || got != want {
-			return fmt.Errorf("%s was changed", rel)
-		}
+	}
+	seen, left := 0, []func() error{}
+	err = walkEntry(dir, func(rel, path string) error {
 		seen++
-		return nil
+		want, ok := ix.Files[rel]
+		if !ok {
+			return fmt.Errorf("%s was not there before", rel)
+		}
+		if rel == moduleName {
+			return nil
+		}
+		left = append(left, func() error { return want.checkFile(rel, path, 1, len(want.Chunks)) })
+		return want.checkFile(rel, path, 0, 1)
 	})
-	if err == nil && (module == nil || seen != len(ix.Files)) {
+	if err == nil && seen != len(ix.Files) {
 		err = errors.New("files are missing")
 	}
-	return module, err
-}
-
-// chunk is the part of a file that is digested by itself.
-const chunk = 1 << 20
-
-// digest is the SHA-256 of the SHA-256 of each MiB, so that all processors can work
-// at it: the machine code of a Go program has twelve.
-func digest(r io.ReaderAt, size int64) string {
-	n := int((size + chunk - 1) / chunk)
-	sums := make([][sha256.Size]byte, n)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			buf := make([]byte, min(size, chunk))
-			for k := next.Add(1) - 1; k < int64(n); k = next.Add(1) - 1 {
-				part := buf[:min(chunk, size-k*chunk)]
-				if _, err := r.ReadAt(part, k*chunk); err != nil {
-					return // the sum stays empty, which is no right one
-				}
-				sums[k] = sha256.Sum256(part)
+	rest = func() error {
+		for _, f := range left {
+			if err := f(); err != nil {
+				return err
 			}
-		})
+		}
+		return nil
 	}
-	wg.Wait()
-	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%d\n", size)
-	for k := range sums {
-		_, _ = h.Write(sums[k][:])
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return have.bytes, rest, err
 }
 
-func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
+// checkEntry is nil if all of an entry is as it was written.
+func checkEntry(dir string) error {
+	_, rest, err := openEntry(dir, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer func() { _ = f.Close() }()
-	fi, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	return digest(f, fi.Size()), nil
+	return rest()
 }
 
 // staleAfter is how old the folder of a process that died while compiling must

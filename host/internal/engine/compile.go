@@ -138,9 +138,10 @@ func (p *Plugin) compileIn(ctx context.Context, dir *cacheDir) (*compiled, error
 	return p.compileNew(ctx, dir)
 }
 
-// loadFrom uses an entry that is as it was written.
+// loadFrom uses an entry that is as it was written. The runtime reads its code while
+// the digests are looked at; nothing of it runs before all of them are right.
 func (p *Plugin) loadFrom(ctx context.Context, dir *cacheDir) (*compiled, error) {
-	stored, entry, err := dir.open(p.key, p.stored)
+	stored, entry, rest, err := dir.open(p.key, p.stored)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +152,15 @@ func (p *Plugin) loadFrom(ctx context.Context, dir *cacheDir) (*compiled, error)
 		}
 		dir.remember(p.source, p.key)
 	}
+	checked := make(chan error, 1)
+	go func() { checked <- rest() }()
 	c, err := p.buildIn(ctx, m, entry)
+	if bad := <-checked; bad != nil {
+		if c != nil {
+			bad = errors.Join(bad, c.free())
+		}
+		return nil, bad
+	}
 	if err == nil {
 		c.hit = true
 	}
@@ -274,7 +283,7 @@ func (p *Plugin) levelOf(m *wasm.Module) level {
 	switch {
 	case p.e.opt.level != nil:
 		return *p.e.opt.level
-	case !m.Restorable:
+	case p.e.opt.Once, !m.Restorable:
 		return fresh
 	}
 	if _, warm := p.mod.Info.Export(abi.ExportWarm); warm || madeByGo(p.file) {

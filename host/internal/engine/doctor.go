@@ -72,7 +72,7 @@ func (c *cacheDir) report() CacheReport {
 	for _, it := range c.entries() {
 		r.Entries++
 		r.Bytes += it.size
-		if _, err := readEntry(it.path, nil); err != nil {
+		if checkEntry(it.path) != nil {
 			r.Bad++
 		}
 	}

@@ -66,8 +66,8 @@ func (e *Engine) CompileElsewhere(ctx context.Context, module []byte, listenAt [
 
 // useKept reports whether the machine code is there and was used.
 func (e *Engine) useKept(key string, use func(string) error) bool {
-	_, dir, err := e.dir.open(key, nil)
-	return err == nil && use(dir) == nil
+	_, dir, rest, err := e.dir.open(key, nil)
+	return err == nil && rest() == nil && use(dir) == nil
 }
 
 // compileForUse compiles without the cache.

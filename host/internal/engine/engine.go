@@ -59,6 +59,9 @@ type Options struct {
 	Idle int
 	// IdleTime is how long they are kept, to twice that; 0 means DefaultIdleTime.
 	IdleTime time.Duration
+	// Once is for a process that makes one call and ends: each instance serves one
+	// call, and nothing is prepared for a next one.
+	Once bool
 	// Log takes what guests log and write to standard output and error. Nil
 	// drops it.
 	Log *slog.Logger

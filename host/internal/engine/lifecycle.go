@@ -158,13 +158,7 @@ func (i *instance) phaseCall(p phase, name string, f api.Function) error {
 
 // snapshot runs a module up to the moment where calls begin and keeps that state.
 func (p *Plugin) snapshot(ctx context.Context, c *compiled, w *World, at *place) (*image, error) {
-	content, err := c.initial(roomToGrow)
-	if err != nil {
-		return nil, err
-	}
-	// The image before initialisation is needed only once, so it is the memory.
-	mem := &plainMemory{buf: content, b: bounds{least: uint64(len(content)), most: max(uint64(len(content)), p.memoryLimit(c))}}
-	i, err := p.newInstance(ctx, c, w, mem)
+	i, err := p.alone(ctx, c, w)
 	if err != nil {
 		return nil, err
 	}
@@ -184,36 +178,65 @@ func (p *Plugin) snapshot(ctx context.Context, c *compiled, w *World, at *place)
 		return nil, abi.NewError(abi.CodeInit, "the memory cannot be read")
 	}
 	if img.store, err = p.e.reset.store(b); err != nil {
-		return nil, abi.NewError(abi.CodeInstantiation, "there is no memory for the module: %v", err)
+		return nil, noMemory(err)
 	}
 	return img, nil
 }
 
-// roomToGrow spares most initialisations a copy of their memory.
-const roomToGrow = 4 << 20
+// alone makes an instance before anything ran in it that is used once: the image is
+// written into its memory.
+func (p *Plugin) alone(ctx context.Context, c *compiled, w *World) (*instance, error) {
+	store, err := p.e.reset.store(nil)
+	if err != nil {
+		return nil, noMemory(err)
+	}
+	defer store.close()
+	mem, err := store.memory(p.memoryLimit(c))
+	if err != nil {
+		return nil, noMemory(err)
+	}
+	n := c.size()
+	mem.bounds().least = uint64(n)
+	if content := mem.Reallocate(uint64(n)); len(content) != n {
+		err = noMemory(fmt.Errorf("it needs %d bytes", n))
+	} else {
+		err = c.writeImage(content)
+	}
+	if err != nil {
+		mem.Free()
+		return nil, err
+	}
+	return p.newInstance(ctx, c, w, mem)
+}
 
-// initial is the memory before anything ran, with spare capacity.
-func (c *compiled) initial(spare int) ([]byte, error) {
-	var n int
+func noMemory(err error) *abi.Error {
+	return abi.NewError(abi.CodeInstantiation, "there is no memory for the module: %v", err)
+}
+
+// size is how many bytes the memory has at the start.
+func (c *compiled) size() int {
 	if m := c.module.Info.Memory; m != nil {
-		n = int(m.Min) * pageSize
+		return int(m.Min) * pageSize
 	}
-	content := make([]byte, n, n+spare)
+	return 0
+}
+
+func (c *compiled) writeImage(content []byte) error {
 	if err := c.module.WriteImage(content); err != nil {
-		return nil, abi.NewError(abi.CodeModuleMalformed, "%v", err)
+		return abi.NewError(abi.CodeModuleMalformed, "%v", err)
 	}
-	return content, nil
+	return nil
 }
 
 // makeBase makes the image before anything ran.
 func (c *compiled) makeBase(r *resetter) (*image, error) {
-	content, err := c.initial(0)
-	if err != nil {
+	content := make([]byte, c.size())
+	if err := c.writeImage(content); err != nil {
 		return nil, err
 	}
 	store, err := r.store(content)
 	if err != nil {
-		return nil, abi.NewError(abi.CodeInstantiation, "there is no memory for the module: %v", err)
+		return nil, noMemory(err)
 	}
 	c.made = &image{store: store}
 	return c.made, nil

@@ -31,7 +31,7 @@ type Plugin struct {
 	// that is known already, and stored its form in the cache.
 	once      chan struct{}
 	rewritten *wasm.Module
-	stored    []byte
+	stored    *storedModule
 	compiled  atomic.Pointer[compiled]
 	err       error
 
@@ -126,7 +126,7 @@ func (e *Engine) recall(b []byte) (*Plugin, error) {
 	if err != nil {
 		return nil, nil // it is not there, or not as it was
 	}
-	w, err := wasm.Unmarshal(stored)
+	w, err := wasm.Unmarshal(stored.bytes)
 	if err != nil {
 		return nil, nil // of another version
 	}

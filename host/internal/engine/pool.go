@@ -162,6 +162,9 @@ func (p *pool) get(ctx context.Context, at *place) (*instance, error) {
 		}
 	}
 	p.made.Store(p.epoch.Load())
+	if p.plugin.e.opt.Once {
+		return p.plugin.alone(ctx, p.c, p.world)
+	}
 	from, err := p.begins(ctx, at)
 	if err != nil {
 		return nil, err

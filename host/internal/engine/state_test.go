@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/caps/fs"
 	"github.com/bladehost/bladehost/host/internal/guesttest"
 	"github.com/bladehost/bladehost/host/internal/wasm"
@@ -91,6 +92,47 @@ func TestNothingStays(t *testing.T) {
 					findsTheSame(t, pick(t, load(t, e, g.module), world, g.tool), g.seen)
 				})
 			}
+		}
+		e := newEngine(t, Options{Reset: reset, Once: true, CacheDir: cache})
+		for _, g := range guests {
+			t.Run(reset+"/once/"+g.name, func(t *testing.T) {
+				findsTheSame(t, pick(t, load(t, e, g.module), world, g.tool), g.seen)
+			})
+		}
+	}
+}
+
+// Where a process makes one call, nothing is prepared for the next, and memory that
+// grows is at its limit as elsewhere.
+func TestOnce(t *testing.T) {
+	for _, reset := range resets(t) {
+		e := newEngine(t, Options{Reset: reset, Once: true, MemoryLimit: 4 << 20})
+		for name, c := range map[string]struct{ module, data string }{
+			"no warm-up": {head + isNull + `) (func (export "blade_warm") unreachable)`, "null"},
+			"its start":  {head + `(i64.store (i32.const 3000) (i64.const 5))) (start $s) (func $s (if (i64.ne (i64.load (i32.const 3000)) (i64.const 0)) (then unreachable)))`, ""},
+			"growing": {head + `
+				(if (i32.ne (memory.grow (i32.const 63)) (i32.const 1)) (then unreachable))
+				(i32.store8 (i32.const 4194303) (i32.const 7))
+				(if (i32.ne (memory.grow (i32.const 1)) (i32.const -1)) (then unreachable)))`, ""},
+		} {
+			t.Run(reset+"/"+name, func(t *testing.T) {
+				g := pick(t, load(t, e, watGuest(t, c.module)), emptyWorld(), "Wat")
+				for range 3 {
+					r, err := try(t, g, long, tool.Config{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if c.data != "" && string(r.Data) != c.data {
+						t.Errorf("%s, %v", r.Data, r.Error)
+					}
+					if c.data == "" && (r.Error == nil || r.Error.Code != abi.CodeGuestNoResult) {
+						t.Errorf("%s, %v", r.Data, r.Error)
+					}
+					if idleInstance(g.last.Load()) != nil {
+						t.Error("an instance was kept")
+					}
+				}
+			})
 		}
 	}
 }
