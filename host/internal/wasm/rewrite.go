@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -231,8 +232,11 @@ func (w *rewriter) takeData() error {
 		if int64(s.Offset)+int64(len(s.Bytes)) > size {
 			return refuse(Malformed, d.bytes.start, "data segment %d: %d bytes at %d reach past the memory of %d bytes", i, len(s.Bytes), s.Offset, size)
 		}
-		w.addToImage(s)
+		if len(s.Bytes) > 0 {
+			w.out.Image = append(w.out.Image, s)
+		}
 	}
+	w.out.Image = joined(w.out.Image)
 	return nil
 }
 
@@ -240,23 +244,31 @@ func (w *rewriter) takeData() error {
 // modules of Go come in tens of thousands of them.
 const joinGap = 64
 
-// addToImage appends a segment, joined with the last one where it follows that, and
-// all others, closely: the bytes between are zero then.
-func (w *rewriter) addToImage(s Segment) {
-	if len(s.Bytes) == 0 {
-		return
-	}
-	start, end := uint64(s.Offset), uint64(s.Offset)+uint64(len(s.Bytes))
-	if n := len(w.out.Image); n > 0 && start >= w.imageEnd && start-w.imageEnd <= joinGap {
-		last := &w.out.Image[n-1]
-		if uint64(last.Offset)+uint64(len(last.Bytes)) == w.imageEnd {
-			// Its capacity is its length while it is a part of the input.
-			last.Bytes = append(append(last.Bytes, make([]byte, start-w.imageEnd)...), s.Bytes...)
-			w.imageEnd = end
-			return
+// joined puts segments that lie closely together into one, where none overlaps another:
+// the bytes between them are zero then, and the order does not matter.
+func joined(list []Segment) []Segment {
+	end := func(s Segment) uint64 { return uint64(s.Offset) + uint64(len(s.Bytes)) }
+	sorted := slices.SortedStableFunc(slices.Values(list), func(a, b Segment) int { return cmp.Compare(a.Offset, b.Offset) })
+	for i := range len(sorted) - 1 {
+		if end(sorted[i]) > uint64(sorted[i+1].Offset) {
+			return list
 		}
 	}
-	s.Bytes = slices.Clip(s.Bytes)
-	w.out.Image = append(w.out.Image, s)
-	w.imageEnd = max(w.imageEnd, end)
+	var out []Segment
+	for from := 0; from < len(sorted); {
+		to := from + 1
+		for to < len(sorted) && uint64(sorted[to].Offset)-end(sorted[to-1]) <= joinGap {
+			to++
+		}
+		one := sorted[from]
+		if to > from+1 {
+			one.Bytes = make([]byte, end(sorted[to-1])-uint64(one.Offset))
+			for _, s := range sorted[from:to] {
+				copy(one.Bytes[s.Offset-one.Offset:], s.Bytes)
+			}
+		}
+		out = append(out, one)
+		from = to
+	}
+	return out
 }

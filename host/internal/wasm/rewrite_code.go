@@ -8,8 +8,6 @@ type rewriter struct {
 	opt      Options
 	out      *Module
 	keepData bool
-	// imageEnd is behind the last byte of the image so far.
-	imageEnd uint64
 
 	// types are the encoded function types, of the input and added ones.
 	types [][]byte

@@ -364,40 +364,41 @@ func TestImageIsJoined(t *testing.T) {
 		text string
 	}
 	for name, c := range map[string]struct{ in, want []seg }{
-		"side by side":       {[]seg{{8, "ab"}, {10, "cd"}, {12, "e"}}, []seg{{8, "abcde"}}},
-		"a small gap":        {[]seg{{0, "ab"}, {4, "c"}}, []seg{{0, "ab\x00\x00c"}}},
-		"the largest gap":    {[]seg{{0, "a"}, {65, "b"}}, []seg{{0, "a" + strings.Repeat("\x00", 64) + "b"}}},
-		"a larger gap":       {[]seg{{0, "a"}, {66, "b"}}, []seg{{0, "a"}, {66, "b"}}},
-		"overlap":            {[]seg{{0, "abcd"}, {2, "xy"}}, []seg{{0, "abcd"}, {2, "xy"}}},
-		"backwards":          {[]seg{{9, "a"}, {0, "b"}, {2, "c"}}, []seg{{9, "a"}, {0, "b"}, {2, "c"}}},
-		"behind what was":    {[]seg{{0, "abcdef"}, {2, "x"}, {8, "y"}}, []seg{{0, "abcdef"}, {2, "x"}, {8, "y"}}},
-		"into a written gap": {[]seg{{20, "z"}, {0, "a"}, {18, "b"}, {30, "c"}}, []seg{{20, "z"}, {0, "a"}, {18, "b"}, {30, "c"}}},
-		"empty ones":         {[]seg{{5, ""}, {8, "a"}, {3, ""}, {9, "b"}}, []seg{{8, "ab"}}},
+		"side by side":      {[]seg{{8, "ab"}, {10, "cd"}, {12, "e"}}, []seg{{8, "abcde"}}},
+		"a small gap":       {[]seg{{0, "ab"}, {4, "c"}}, []seg{{0, "ab\x00\x00c"}}},
+		"the largest gap":   {[]seg{{0, "a"}, {65, "b"}}, []seg{{0, "a" + strings.Repeat("\x00", 64) + "b"}}},
+		"a larger gap":      {[]seg{{0, "a"}, {66, "b"}}, []seg{{0, "a"}, {66, "b"}}},
+		"overlap":           {[]seg{{0, "abcd"}, {2, "xy"}}, []seg{{0, "abcd"}, {2, "xy"}}},
+		"backwards":         {[]seg{{90, "a"}, {0, "b"}, {2, "c"}}, []seg{{0, "b\x00c"}, {90, "a"}}},
+		"overlap elsewhere": {[]seg{{0, "abcdef"}, {2, "x"}, {8, "y"}}, []seg{{0, "abcdef"}, {2, "x"}, {8, "y"}}},
+		"twice the same":    {[]seg{{9, "a"}, {9, "b"}, {10, "c"}}, []seg{{9, "a"}, {9, "b"}, {10, "c"}}},
+		"none":              {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			input := []byte("input: ")
-			w := &rewriter{out: &Module{}}
+			var list []Segment
 			var parts [][2]int
 			for _, s := range c.in {
 				parts = append(parts, [2]int{len(input), len(input) + len(s.text)})
 				input = append(input, s.text...)
 			}
 			before := string(input)
-			plain, joined := make([]byte, 128), make([]byte, 128)
+			plain, memory := make([]byte, 128), make([]byte, 128)
 			for i, s := range c.in {
 				b := input[parts[i][0]:parts[i][1]]
 				copy(plain[s.at:], b)
-				w.addToImage(Segment{s.at, b})
+				list = append(list, Segment{s.at, b})
 			}
+			m := &Module{Image: joined(list)}
 			var got []seg
-			for _, s := range w.out.Image {
+			for _, s := range m.Image {
 				got = append(got, seg{s.Offset, string(s.Bytes)})
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
-			if err := w.out.WriteImage(joined); err != nil || !bytes.Equal(plain, joined) {
-				t.Errorf("%v: the memory is %q, want %q", err, joined, plain)
+			if err := m.WriteImage(memory); err != nil || !bytes.Equal(plain, memory) {
+				t.Errorf("%v: the memory is %q, want %q", err, memory, plain)
 			}
 			if string(input) != before {
 				t.Error("the module was written to")
