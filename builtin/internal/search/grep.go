@@ -57,6 +57,7 @@ type GrepQuery struct {
 	// Ripgrep is the program that is asked which files may match, or empty.
 	Ripgrep string
 
+	plain    bool          // tests: RE2 finds all lines
 	window   int           // tests: how much of a file is in memory at once
 	patience time.Duration // tests: in the place of MaxGrepTime
 }
@@ -227,7 +228,7 @@ func (g *grep) run(a *GrepAnswer) {
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), 8, len(g.files)) {
 		wg.Go(func() { // waited for below
-			s := &searcher{g: g}
+			s := &searcher{g: g, finder: newFinder(g.re)}
 			defer s.close()
 			for !g.stopped.Load() && g.ctx.Err() == nil {
 				i := int(g.next.Add(1)) - 1

@@ -512,7 +512,7 @@ func FuzzGrepPattern(f *testing.F) {
 		if err != nil || len(text) > 10_000 || len(pattern) > 200 || re.whole {
 			return
 		}
-		s := &searcher{g: &grep{ctx: t.Context(), q: GrepQuery{Mode: ModeContent}, re: re}}
+		s := &searcher{g: &grep{ctx: t.Context(), q: GrepQuery{Mode: ModeContent}, re: re}, finder: newFinder(re)}
 		w := &windows{s: s, out: &FileHits{}}
 		w.take([]byte(text), true)
 		var got []int

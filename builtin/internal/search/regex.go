@@ -24,6 +24,11 @@ type regex struct {
 	need []byte
 	// whole says that it looks for the start or the end of the text.
 	whole bool
+	// lines says that a match is always within a line, and tree is the pattern then.
+	lines bool
+	tree  *syntax.Regexp
+	// literal says that the pattern is need, and nothing else, in ASCII.
+	literal bool
 	// rust is the same pattern for ripgrep, or empty where it has no form there.
 	rust string
 }
@@ -59,6 +64,10 @@ func compile(pattern string, fold, multiline bool) (*regex, error) {
 		tree = carriage(tree)
 	}
 	x := &regex{need: []byte(required(tree)), whole: anchored(tree)}
+	if !multiline && !x.whole {
+		x.lines, x.tree = true, tree
+		x.literal = tree.Op == syntax.OpLiteral && tree.Flags&syntax.FoldCase == 0 && !strings.ContainsFunc(string(tree.Rune), func(r rune) bool { return r >= utf8.RuneSelf })
+	}
 	if x.re, err = re2.Compile(tree.String()); err != nil {
 		return nil, bad(err)
 	}

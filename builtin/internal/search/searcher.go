@@ -36,8 +36,9 @@ type searcher struct {
 	g   *grep
 	buf []byte
 	// out is of the file that is searched, but for its path, which has named bytes.
-	out   FileHits
-	named int
+	out    FileHits
+	named  int
+	finder *finder
 	// at is the folder of the last file, held open: its neighbours come next.
 	at     string
 	folder *fs.File
@@ -255,11 +256,12 @@ var lineEnd = []byte{'\n'}
 
 // search looks at buf[skip:end]; the rest is context.
 func (w *windows) search(buf []byte, end int) {
-	g := w.s.g
+	g, f := w.s.g, w.s.finder
 	body := buf[w.skip:end]
 	if len(g.re.need) > 0 && !bytes.Contains(body, g.re.need) {
 		return
 	}
+	f.asked, f.seen = 0, 0
 	if g.q.Mode == ModeFiles {
 		if w.any(body) {
 			w.out.Count, w.finished = 1, true
@@ -272,16 +274,45 @@ func (w *windows) search(buf []byte, end int) {
 	}
 	for at := w.skip; at < end && !g.stoppedNow() && !w.finished; {
 		to := w.segmentEnd(buf, at, end)
-		if len(g.re.need) == 0 || bytes.Contains(buf[at:to], g.re.need) {
+		if at = w.lines(v, at, to); at < to && !w.finished && (len(g.re.need) == 0 || bytes.Contains(buf[at:to], g.re.need)) {
 			for _, m := range g.re.re.FindAllIndex(buf[at:to], -1) {
-				if v.match(at+m[0], at+m[1], end); w.out.size > MaxGrepOutput {
-					w.out.cut, w.finished = true, true
+				v.match(at+m[0], at+m[1], end)
+				if w.enough() {
 					break
 				}
 			}
 		}
 		at = to
 	}
+}
+
+// enough ends the search of a file with more hits than are kept.
+func (w *windows) enough() bool {
+	if w.out.size > MaxGrepOutput {
+		w.out.cut, w.finished = true, true
+	}
+	return w.finished
+}
+
+// lines takes the lines of a segment, as far as it is worth while, and returns where RE2 has to go on.
+func (w *windows) lines(v *view, at, to int) int {
+	if f := w.s.finder; w.s.g.re.lines && !w.s.g.q.plain {
+		for at < to {
+			start, stop, what := f.next(v.buf, at, to)
+			switch what {
+			case foundNone:
+				return to
+			case foundLong:
+				return start
+			}
+			v.hit(start, stop)
+			v.any, v.hitEnd = true, stop+1
+			if at = stop + 1; w.enough() {
+				break
+			}
+		}
+	}
+	return min(at, to)
 }
 
 // segmentEnd is where the next part for the regular expression ends. No match of a pattern within lines
@@ -298,6 +329,13 @@ func (w *windows) segmentEnd(buf []byte, at, end int) int {
 
 // any reports whether there is a match that is in a line.
 func (w *windows) any(body []byte) bool {
+	if re := w.s.g.re; re.lines && !w.s.g.q.plain {
+		start, _, what := w.s.finder.next(body, 0, len(body))
+		if what != foundLong {
+			return what == foundLine
+		}
+		body = body[start:]
+	}
 	m := w.s.g.re.re.FindIndex(body)
 	if m == nil {
 		return false
