@@ -145,7 +145,7 @@ func (p permissionList) check() error {
 
 // yamlProblem says what is wrong with a file, without quoting it.
 func yamlProblem(err error) string {
-	lines := yamlLine.FindAllString(err.Error(), 3)
+	lines := regexp.MustCompile(`line [0-9]+`).FindAllString(err.Error(), 3)
 	where := "it is not YAML"
 	if e := (*yaml.TypeError)(nil); errors.As(err, &e) {
 		where = "it has fields that are not known, or of another kind"
@@ -155,5 +155,3 @@ func yamlProblem(err error) string {
 	}
 	return where + "; known are permissions and sets, and in them lists named allow-… and deny-… with read, write, net, net-private, env or secret"
 }
-
-var yamlLine = regexp.MustCompile(`line [0-9]+`)

@@ -261,3 +261,15 @@ func TestSessionSchemaKnowsLines(t *testing.T) {
 		}
 	}
 }
+
+func TestIsName(t *testing.T) {
+	for s, want := range map[string]bool{
+		"": false, "A": true, "_": true, "a1_Z": true, "1A": false, "A-B": false, "A B": false, "A\n": false, "Ä": false, "A\x00": false,
+		"@": false, "[": false, "`": false, "{": false, "A@": false, "A[": false,
+		strings.Repeat("x", maxName): true, strings.Repeat("x", maxName+1): false,
+	} {
+		if isName(s) != want {
+			t.Errorf("%q: %v", s, !want)
+		}
+	}
+}
