@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -18,11 +19,11 @@ import (
 // answer need a terminal.
 func (a *app) canAsk() bool { return a.inTTY && a.errTTY && !a.json }
 
-// askMissing asks for what a plugin's manifest requests and nobody granted or
-// denied yet, apart from folders, which depend on the call. Without a person
+// askMissing asks for what a plugin's manifest requests and nobody granted its tool or
+// denied it yet, apart from folders, which depend on the call. Without a person
 // nothing is asked: the plugin's own request is refused, with the command that
 // grants it.
-func (l *lender) askMissing(ctx context.Context, p *host.Plugin) error {
+func (l *lender) askMissing(ctx context.Context, p *host.Plugin, toolName string) error {
 	if !l.a.canAsk() {
 		return nil
 	}
@@ -31,7 +32,8 @@ func (l *lender) askMissing(ctx context.Context, p *host.Plugin) error {
 	if err != nil {
 		return err
 	}
-	set := l.effective(list, p)
+	toolName = canonicalTool(m, toolName)
+	set := effective(list, p, toolName)
 	for _, k := range []policy.GrantKind{policy.GrantNet, policy.GrantSecret, policy.GrantEnv} {
 		allow, deny := l.values(k, m)
 		settled := slices.Concat(allow, deny, set.Values(k), set.Denied(k))
@@ -39,7 +41,7 @@ func (l *lender) askMissing(ctx context.Context, p *host.Plugin) error {
 			if slices.Contains(settled, v) {
 				continue
 			}
-			if _, err := l.ask(ctx, p, k, v, purpose(k, v, m)); err != nil {
+			if _, err := l.ask(ctx, p, toolName, k, v, purpose(k, v, m)); err != nil {
 				return err
 			}
 		}
@@ -68,32 +70,52 @@ func purpose(k policy.GrantKind, v string, m *abi.Manifest) string {
 	return ""
 }
 
-// ask asks one question and reports whether the answer was a yes. Yes counts for
-// this process, always is kept, and anything but a clear yes is a no.
-func (l *lender) ask(ctx context.Context, p *host.Plugin, k policy.GrantKind, v, why string) (bool, error) {
-	text := p.Manifest().Name + " wants to " + grantWords[k] + " " + printable(v)
+// ask asks one question and reports whether the answer was a yes. Once counts for the
+// call, session for this process, always is kept, and anything but a clear yes is a no.
+func (l *lender) ask(ctx context.Context, p *host.Plugin, toolName string, k policy.GrantKind, v, why string) (bool, error) {
+	m := p.Manifest()
+	text := m.Name + " wants to " + grantWords[k] + " " + printable(v)
 	if why != "" {
 		text += " (" + oneLine(why) + ")"
 	}
-	l.a.note("%s %s\n  [o]nce, for this [s]ession, [a]lways, [N]o?", l.a.paint(l.a.errTTY, yellow, "permission:"), text)
+	always, later := "[a]lways", m.Name
+	if len(m.Tools) > 1 {
+		always = fmt.Sprintf("[a]lways for all %d tools of %s, always for the [t]ool %s only", len(m.Tools), m.Name, toolName)
+		later += " --tool " + toolName
+	}
+	l.a.note("%s %s\n  [o]nce for this call, for this [s]ession, %s, [N]o?", l.a.paint(l.a.errTTY, yellow, "permission:"), text, always)
 	answer, err := l.a.answer(ctx)
 	if err != nil {
 		return false, err
 	}
+	g := policy.Grant{Plugin: m.Name, Digest: p.Digest(), Scope: policy.ScopePlugin, Kind: k, Value: v, Asked: policy.Asked(m)}
 	switch answer {
-	case "o", "once", "s", "session", "y", "yes":
-		// One process is one session, and run makes one call in it.
+	case "o", "once", "y", "yes":
+		l.once[k], l.onceTool = append(l.once[k], v), toolName
+		return true, nil
+	case "s", "session": // one process is one session
 		*l.f.allow[k] = append(*l.f.allow[k], v)
 		return true, nil
+	case "t", "tool":
+		g.Scope, g.Tool = policy.ScopeTool, toolName
+		return true, l.keep(ctx, g)
 	case "a", "always":
-		g := policy.Grant{Plugin: p.Manifest().Name, Digest: p.Digest(), Scope: policy.ScopePlugin, Kind: k, Value: v, Asked: policy.Asked(p.Manifest())}
-		if err := l.a.completeGrant(&g); err != nil {
-			return false, err
-		}
-		return true, l.store.Add(ctx, g)
+		return true, l.keep(ctx, g)
 	}
-	l.a.note("not granted; to grant it later: bladehost grant %s --allow-%s %s", p.Manifest().Name, k, v)
+	l.a.note("not granted; to grant it later: bladehost grant %s --allow-%s %s", later, k, quoted(v))
 	return false, nil
+}
+
+// keep makes a grant for good and says what it counts for.
+func (l *lender) keep(ctx context.Context, g policy.Grant) error {
+	if err := l.a.completeGrant(&g); err != nil {
+		return err
+	}
+	if err := l.store.Add(ctx, g); err != nil {
+		return err
+	}
+	l.a.note("granted to %s: %s; to take it back: bladehost grants revoke %s", g.Plugin, g, g.Plugin)
+	return nil
 }
 
 var grantWords = map[policy.GrantKind]string{
@@ -148,5 +170,5 @@ func (l *lender) askFolder(ctx context.Context, p *host.Plugin, toolName string,
 	if err != nil {
 		return false, err
 	}
-	return l.ask(ctx, p, k, abs, "for "+toolName+" "+at.Path)
+	return l.ask(ctx, p, canonicalTool(p.Manifest(), toolName), k, abs, "for "+toolName+" "+at.Path)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bladehost/bladehost/abi"
-	"github.com/bladehost/bladehost/host"
 	caphttp "github.com/bladehost/bladehost/host/caps/http"
 	"github.com/bladehost/bladehost/host/policy"
 )
@@ -41,7 +40,7 @@ none of it. A denial (--deny-…) wins over every grant and flag.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.grant(c.Context(), args[0], f, toolName, lasts) },
 	}
 	f.add(c.Flags())
-	c.Flags().StringVar(&toolName, "tool", "", "only for this `tool` of the plugin")
+	c.Flags().StringVar(&toolName, "tool", "", "only for this `tool` of the plugin; a denial, too, is for it alone")
 	c.Flags().StringVar(&lasts, "for", "", "for this `duration` only, such as 24h")
 	return c
 }
@@ -65,7 +64,7 @@ func (a *app) grant(ctx context.Context, name string, f lendFlags, toolName, las
 		if !contains(e.ToolNames(), toolName) {
 			return notFound(toolName, name, e.ToolNames())
 		}
-		base.Scope, base.Tool = policy.ScopeTool, toolName
+		base.Scope, base.Tool = policy.ScopeTool, canonicalTool(m, toolName)
 	}
 	if lasts != "" {
 		d, err := time.ParseDuration(lasts)
@@ -142,12 +141,13 @@ func (a *app) completeGrant(g *policy.Grant) error {
 		if g.Deny {
 			return nil
 		}
-		l := &lender{a: a}
-		if l.p, err = a.places(); err != nil {
+		p, err := a.places()
+		if err != nil {
 			return err
 		}
+		l := newLender(a, p)
 		defer l.close()
-		if err := l.open(&host.Grants{}, g.Plugin, "", g.Kind, abs, nil); err != nil {
+		if _, err := l.open(g.Plugin, g.Kind, abs, "", nil); err != nil {
 			return usage("--allow-%s %s: %v", g.Kind, g.Value, err)
 		}
 	default:
@@ -173,7 +173,7 @@ func checkValue(k policy.GrantKind, v string) error {
 	case policy.GrantNet:
 		return caphttp.CheckPattern(v)
 	}
-	if !secretName.MatchString(v) {
+	if !isName(v) {
 		return fmt.Errorf("%q is no name", clip(v))
 	}
 	return nil
@@ -213,16 +213,20 @@ func grantsCommand(a *app) *cobra.Command {
 		RunE:  func(c *cobra.Command, args []string) error { return a.grantsRevoke(c.Context(), args[0], all) },
 	}
 	revoke.Flags().BoolVar(&all, "denials", false, "with a plugin's name: its denials too")
+	var toolName string
+	why := &cobra.Command{
+		Use: "why PLUGIN KIND VALUE", Short: "Explain whether a plugin's tools may have something, and by which grant", Args: exactArgs(3),
+		Example: "  bladehost grants why blade-tool-hash read /data/file\n  bladehost grants why blade-tool-github net api.github.com",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.grantsWhy(whyQuestion{args[0], toolName, policy.GrantKind(args[1]), args[2]})
+		},
+	}
+	why.Flags().StringVar(&toolName, "tool", "", "only about this `tool` of the plugin")
 	c.AddCommand(
 		&cobra.Command{Use: "ls [PLUGIN]", Short: "List grants", Args: rangeArgs(0, 1), RunE: func(_ *cobra.Command, args []string) error {
 			return a.grantsList(append(args, "")[0])
 		}},
-		&cobra.Command{Use: "why PLUGIN KIND VALUE", Short: "Explain whether a plugin may have something, and by which grant", Args: exactArgs(3),
-			Example: "  bladehost grants why blade-tool-hash read /data/file\n  bladehost grants why blade-tool-github net api.github.com",
-			RunE: func(_ *cobra.Command, args []string) error {
-				return a.grantsWhy(args[0], policy.GrantKind(args[1]), args[2])
-			}},
-		revoke)
+		why, revoke)
 	return c
 }
 
@@ -280,121 +284,6 @@ func (a *app) standing(g policy.Grant) string {
 		return "not asked for"
 	}
 	return "in force"
-}
-
-func (a *app) grantsWhy(plugin string, k policy.GrantKind, value string) error {
-	if !slices.Contains(policy.GrantKinds(), k) {
-		return usage("%q is no kind; there are read, write, net, net-private, env and secret", clip(string(k)))
-	}
-	s, err := a.store()
-	if err != nil {
-		return err
-	}
-	e, err := s.Get(plugin)
-	if err != nil {
-		return err
-	}
-	store, _, err := a.grantStore()
-	if err != nil {
-		return err
-	}
-	list, err := store.List()
-	if err != nil {
-		return err
-	}
-	if k == policy.GrantRead || k == policy.GrantWrite {
-		if value, err = absPath(value); err != nil {
-			return err
-		}
-	}
-	set := policy.Effective(list, plugin, e.SHA256, "", time.Now())
-	set.Covers = func(host, pattern string) bool { return caphttp.Covers(host, []string{pattern}) }
-	if err := a.addBladeFiles(&set); err != nil {
-		return err
-	}
-	why := set.Why(k, value)
-	own := a.ownFolder(k, value)
-	if own != "" {
-		why = append(why, own+" is a folder of bladehost itself, which is never granted")
-		set.Allow = nil
-	}
-	asked := asksFor(k, value, &abi.Manifest{Capabilities: e.Capabilities})
-	if a.json {
-		writeJSON(a.out, map[string]any{"plugin": plugin, "kind": k, "value": value, "granted": set.Allows(k, value) && asked, "why": why, "requested": asked})
-		return nil
-	}
-	for _, w := range why {
-		if err := a.line(w); err != nil {
-			return err
-		}
-	}
-	if own != "" {
-		return a.line("so it is not granted, and a grant would not help")
-	}
-	return a.line(verdict(plugin, k, value, set, asked))
-}
-
-// bladeFileID stands for an id where blade.yaml decides.
-const bladeFileID = "blade.yaml"
-
-// addBladeFiles adds what blade.yaml says, of the user and of this folder, as far as it
-// always counts.
-func (a *app) addBladeFiles(set *policy.GrantSet) error {
-	p, err := a.places()
-	if err != nil {
-		return err
-	}
-	f, err := a.readBladeFiles(p, "")
-	if err != nil {
-		return err
-	}
-	for _, k := range policy.GrantKinds() {
-		for i, v := range slices.Concat(f.allow[k], f.deny[k]) {
-			g := policy.Grant{ID: bladeFileID, Kind: k, Value: v, Deny: i >= len(f.allow[k])}
-			if k == policy.GrantRead || k == policy.GrantWrite {
-				if g.Value, err = absPath(v); err != nil {
-					return err
-				}
-			}
-			if g.Deny {
-				set.Deny[k] = append(set.Deny[k], g)
-			} else {
-				set.Allow[k] = append(set.Allow[k], g)
-			}
-		}
-	}
-	return nil
-}
-
-// ownFolder is the one of our own folders that a path lies in, or empty.
-func (a *app) ownFolder(k policy.GrantKind, path string) string {
-	p, err := a.places()
-	if err != nil || k != policy.GrantRead && k != policy.GrantWrite {
-		return ""
-	}
-	for _, own := range p.own() {
-		if below(own, path) {
-			return own
-		}
-	}
-	return ""
-}
-
-// verdict says what it comes to, and what would change it.
-func verdict(plugin string, k policy.GrantKind, value string, set policy.GrantSet, asked bool) string {
-	switch denied := set.Denies(k, value); {
-	case set.Allows(k, value) && asked:
-		return "so it is granted"
-	case denied == bladeFileID:
-		return "so it is not granted; the denial is in blade.yaml, of this folder or of the user"
-	case denied != "":
-		return "so it is not granted; take the denial back with: bladehost grants revoke " + denied
-	case !asked:
-		return "so it is not granted, and a grant would not help: the plugin's manifest does not ask for it"
-	case (k == policy.GrantRead || k == policy.GrantWrite) && !isFolder(value):
-		value = filepath.Dir(value)
-	}
-	return "so it is not granted; grant it with: bladehost grant " + plugin + " --allow-" + string(k) + " " + value
 }
 
 func (a *app) grantsRevoke(ctx context.Context, what string, denials bool) error {

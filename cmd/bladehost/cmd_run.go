@@ -78,7 +78,7 @@ func (a *app) runTool(ctx context.Context, f hostFlags, keep journalFlags, args 
 	if err != nil {
 		return err
 	}
-	l, err := a.newLender(f.lend, name)
+	l, err := a.newLender(f.lend)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (a *app) runTool(ctx context.Context, f hostFlags, keep journalFlags, args 
 		opt.ExtendedEvents = true
 	}
 	for _, p := range plugins {
-		if err := l.askMissing(ctx, p); err != nil {
+		if err := l.askMissing(ctx, p, name); err != nil {
 			return err
 		}
 	}
@@ -138,9 +138,12 @@ func (a *app) runOnce(ctx context.Context, h *host.Host, opt host.SessionOptions
 		return nil, nil, err
 	}
 	k.attach(s)
-	watched, unwatch := context.WithCancel(ctx)
-	defer unwatch()
-	go l.watch(watched, s, plugins)
+	for _, p := range plugins {
+		if call.Grants, err = l.lentOnce(p); err != nil {
+			return nil, nil, err
+		}
+	}
+	defer l.watch(ctx, s, plugins)()
 	x := s.Start(ctx, call)
 	bar := a.newProgress(call.Tool)
 	for y := range x.Yields() {

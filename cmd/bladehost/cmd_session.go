@@ -109,9 +109,7 @@ func (a *app) session(ctx context.Context, f sessionFlags) (err error) {
 		return err
 	}
 	k.attach(s)
-	watched, unwatch := context.WithCancel(ctx)
-	defer unwatch()
-	go g.lender.watch(watched, s, g.plugins)
+	defer g.lender.watch(ctx, s, g.plugins)()
 	for _, d := range s.Diagnostics() {
 		a.h(d)
 	}

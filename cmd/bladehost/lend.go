@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -79,30 +78,35 @@ type lender struct {
 	store   *policy.GrantStore
 	config  *bladeFile
 	sources []secrets.Source
-	// tool is the one tool that the process runs, or empty.
-	tool string
+	// once is what the one call of the process, of a tool, is lent for itself.
+	once     map[policy.GrantKind][]string
+	onceTool string
 	// said are the remarks that were made.
 	said []string
 
-	mu     sync.Mutex
-	opened []openedFolder
+	mu sync.Mutex
+	// opened are the folders that plugins are lent, had those of each tool; real is
+	// where those of flags were when they were first lent.
+	opened map[folderKey]*capfs.Grant
+	had    map[*host.Plugin]map[string][]*capfs.Grant
+	real   map[string]string
 }
 
-// openedFolder is a folder that a plugin was lent. Stored is the id of the grant
-// it comes from, or empty for a flag.
-type openedFolder struct {
-	plugin, stored string
-	grant          *capfs.Grant
+func newLender(a *app, p places) *lender {
+	return &lender{
+		a: a, p: p, store: policy.OpenGrants(filepath.Join(p.config, "grants.json")), once: map[policy.GrantKind][]string{},
+		opened: map[folderKey]*capfs.Grant{}, had: map[*host.Plugin]map[string][]*capfs.Grant{}, real: map[string]string{},
+	}
 }
 
-// newLender reads what is granted. toolName is the one tool that will run, or
-// empty.
-func (a *app) newLender(f lendFlags, toolName string) (*lender, error) {
+// newLender reads what is granted.
+func (a *app) newLender(f lendFlags) (*lender, error) {
 	p, err := a.places()
 	if err != nil {
 		return nil, err
 	}
-	l := &lender{a: a, f: f, p: p, tool: toolName, store: policy.OpenGrants(filepath.Join(p.config, "grants.json"))}
+	l := newLender(a, p)
+	l.f = f
 	if l.config, err = a.readBladeFiles(p, f.set); err != nil {
 		return nil, err
 	}
@@ -110,14 +114,9 @@ func (a *app) newLender(f lendFlags, toolName string) (*lender, error) {
 	return l, err
 }
 
-func (l *lender) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, o := range l.opened {
-		_ = o.grant.Close() // nothing is written any more
-	}
-	l.opened = nil
-}
+// valuesOf are the allowed and denied values of a kind for one plugin, apart from stored
+// grants.
+type valuesOf func(policy.GrantKind, *abi.Manifest) (allow, deny []string)
 
 // values are the allowed and denied values of a kind for one plugin, apart from
 // stored grants.
@@ -166,47 +165,100 @@ func (l *lender) grants(p *host.Plugin) (host.Grants, error) {
 	if err != nil {
 		return host.Grants{}, err
 	}
-	set := l.effective(list, p)
-	if err := l.asksForMore(m, p.Digest(), set); err != nil {
+	if err := l.asksForMore(p, list); err != nil {
 		return host.Grants{}, err
 	}
-	var g host.Grants
-	if err := l.folders(&g, m, set); err != nil {
+	g, err := l.lent(p, list, false)
+	if err != nil {
 		return g, err
 	}
-	l.network(&g, m, set)
 	g.SecretSources = l.sources
-	allow, deny := l.values(policy.GrantEnv, m)
+	if g.Config, err = l.a.settingsOf(l.p, m.Name); err != nil {
+		return g, err
+	}
+	l.tellStale(m, effective(list, p, ""))
+	return g, nil
+}
+
+// effective are the stored grants that count for one tool of a plugin, or without a
+// name for all of them.
+func effective(list []policy.Grant, p *host.Plugin, toolName string) policy.GrantSet {
+	return policy.Effective(list, p.Manifest().Name, p.Digest(), toolName, time.Now())
+}
+
+// lent is what grants come to for a plugin: for all of its tools, or for each of them
+// where something is granted or denied to one alone. Again says that the session runs
+// already, so that a folder which cannot be lent is left out.
+func (l *lender) lent(p *host.Plugin, list []policy.Grant, again bool) (host.Grants, error) {
+	m := p.Manifest()
+	ofOne := func(g policy.Grant) bool { return g.Plugin == m.Name && g.Tool != "" }
+	if !slices.ContainsFunc(list, ofOne) {
+		t, err := l.share(m, effective(list, p, ""), l.values, again)
+		return host.Grants{Folders: t.Folders, Env: t.Env, Net: t.Net, NetPrivate: t.NetPrivate, DenyNet: t.DenyNet, Secrets: t.Secrets}, err
+	}
+	g := host.Grants{Tools: map[string]host.ToolGrants{}}
+	for _, t := range m.Tools {
+		var err error
+		if g.Tools[t.Name], err = l.share(m, effective(list, p, t.Name), l.values, again); err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+// lentOnce is what the one call of the process is lent for itself.
+func (l *lender) lentOnce(p *host.Plugin) (*host.ToolGrants, error) {
+	if len(l.once) == 0 {
+		return nil, nil
+	}
+	list, err := l.store.List()
+	if err != nil {
+		return nil, err
+	}
+	set := effective(list, p, canonicalTool(p.Manifest(), l.onceTool))
+	set.Allow = nil
+	g, err := l.share(p.Manifest(), set, func(k policy.GrantKind, m *abi.Manifest) (allow, deny []string) {
+		_, deny = l.values(k, m)
+		return l.once[k], deny
+	}, false)
+	return &g, err
+}
+
+// canonicalTool is the name of the tool that a name or an alias means.
+func canonicalTool(m *abi.Manifest, name string) string {
+	for _, t := range m.Tools {
+		if contains(t.Aliases, name) {
+			return t.Name
+		}
+	}
+	return name
+}
+
+// share is what one tool is lent: the values that the process adds, and the stored
+// grants.
+func (l *lender) share(m *abi.Manifest, set policy.GrantSet, values valuesOf, again bool) (g host.ToolGrants, err error) {
+	if g.Folders, err = l.folders(m, set, values, again); err != nil {
+		return g, err
+	}
+	all := func(k policy.GrantKind) []string {
+		allow, deny := values(k, m)
+		return without(slices.Concat(allow, set.Values(k)), deny, set.Denied(k))
+	}
+	g.NetPrivate = all(policy.GrantNetPrivate)
+	// A private name is a host that may be reached, too.
+	g.Net = append(all(policy.GrantNet), g.NetPrivate...)
+	_, deny := values(policy.GrantNet, m)
+	g.DenyNet = slices.Concat(deny, set.Denied(policy.GrantNet))
+	for _, name := range all(policy.GrantSecret) {
+		g.Secrets = append(g.Secrets, secrets.Grant{Name: name})
+	}
 	g.Env = map[string]string{}
-	for _, name := range without(slices.Concat(allow, set.Values(policy.GrantEnv)), deny, set.Denied(policy.GrantEnv)) {
+	for _, name := range all(policy.GrantEnv) {
 		if v, ok := os.LookupEnv(name); ok {
 			g.Env[name] = v
 		}
 	}
-	if g.Config, err = l.a.settingsOf(l.p, m.Name); err != nil {
-		return g, err
-	}
-	l.tellStale(m, set)
 	return g, nil
-}
-
-func (l *lender) effective(list []policy.Grant, p *host.Plugin) policy.GrantSet {
-	return policy.Effective(list, p.Manifest().Name, p.Digest(), l.tool, time.Now())
-}
-
-// network fills in hosts and secrets, which can change while calls run.
-func (l *lender) network(g *host.Grants, m *abi.Manifest, set policy.GrantSet) {
-	allow, deny := l.values(policy.GrantNet, m)
-	g.Net = without(slices.Concat(allow, set.Values(policy.GrantNet)), deny, set.Denied(policy.GrantNet))
-	g.DenyNet = slices.Concat(deny, set.Denied(policy.GrantNet))
-	private, denied := l.values(policy.GrantNetPrivate, m)
-	g.NetPrivate = without(slices.Concat(private, set.Values(policy.GrantNetPrivate)), denied, set.Denied(policy.GrantNetPrivate))
-	// A private name is a host that may be reached, too.
-	g.Net = append(g.Net, g.NetPrivate...)
-	allow, deny = l.values(policy.GrantSecret, m)
-	for _, name := range without(slices.Concat(allow, set.Values(policy.GrantSecret)), deny, set.Denied(policy.GrantSecret)) {
-		g.Secrets = append(g.Secrets, secrets.Grant{Name: name})
-	}
 }
 
 func without(list []string, denied ...[]string) []string {
@@ -235,9 +287,14 @@ func (l *lender) tellStale(m *abi.Manifest, set policy.GrantSet) {
 // asksForMore refuses a module that asks for more than another one of its name did
 // when that was granted something: until the user has looked at the difference and
 // granted, by a command or a flag, what this one is to have.
-func (l *lender) asksForMore(m *abi.Manifest, digest string, set policy.GrantSet) error {
+func (l *lender) asksForMore(p *host.Plugin, list []policy.Grant) error {
+	m, digest := p.Manifest(), p.Digest()
+	set := effective(list, p, "")
 	before, old, known := set.AskedBefore()
-	if !known || len(set.Allow) > 0 || l.f.all || slices.ContainsFunc(policy.GrantKinds(), func(k policy.GrantKind) bool { return len(*l.f.allow[k]) > 0 }) {
+	anew := func(g policy.Grant) bool {
+		return g.Plugin == m.Name && g.Digest == digest && !g.Deny && (g.Expires == nil || time.Now().Before(*g.Expires))
+	}
+	if !known || slices.ContainsFunc(list, anew) || l.f.all || slices.ContainsFunc(policy.GrantKinds(), func(k policy.GrantKind) bool { return len(*l.f.allow[k]) > 0 }) {
 		return nil
 	}
 	asked := policy.Asked(m)
@@ -256,189 +313,10 @@ func (l *lender) asksForMore(m *abi.Manifest, digest string, set policy.GrantSet
 	}
 	again := "bladehost grant " + m.Name
 	for _, g := range set.Stale {
-		again += fmt.Sprintf(" --allow-%s %s", g.Kind, g.Value)
+		again += fmt.Sprintf(" --allow-%s %s", g.Kind, quoted(g.Value))
 	}
 	return abi.NewError(abi.CodeNotGranted, "%s is another module than the one that you granted something (sha256 %s…, now %s…), and it asks for more:%s\nif that is right, grant what it is to have, for example what the other one had: %s",
 		m.Name, old[:12], digest[:12], b.String(), again).With(map[string]any{"more": more, "before": before, "now": asked})
-}
-
-// denial is a folder that is denied, and by what.
-type denial struct{ path, by string }
-
-// denials are the denied folders. What may not be read may not be written either.
-func (l *lender) denials(m *abi.Manifest, set policy.GrantSet) (map[policy.GrantKind][]denial, error) {
-	out := map[policy.GrantKind][]denial{}
-	for _, k := range []policy.GrantKind{policy.GrantRead, policy.GrantWrite} {
-		_, deny := l.values(k, m)
-		for _, d := range deny {
-			abs, err := absPath(d)
-			if err != nil {
-				return nil, err
-			}
-			out[k] = append(out[k], denial{abs, fmt.Sprintf("a --deny-%s flag or blade.yaml (%s)", k, d)})
-		}
-		for _, g := range set.Deny[k] {
-			out[k] = append(out[k], denial{g.Value, fmt.Sprintf("the denial %s, which bladehost grants revoke %s takes back", g.ID, g.ID)})
-		}
-	}
-	out[policy.GrantWrite] = append(out[policy.GrantWrite], out[policy.GrantRead]...)
-	return out, nil
-}
-
-// folders opens the granted folders of a plugin.
-func (l *lender) folders(g *host.Grants, m *abi.Manifest, set policy.GrantSet) error {
-	denied, err := l.denials(m, set)
-	if err != nil {
-		return err
-	}
-	for _, k := range []policy.GrantKind{policy.GrantWrite, policy.GrantRead} {
-		allow, _ := l.values(k, m)
-		for _, dir := range allow {
-			if err := l.open(g, m.Name, "", k, dir, denied[k]); err != nil {
-				return abi.NewError(abi.CodeOptions, "--allow-%s %s: %v", k, dir, err)
-			}
-		}
-		for _, stored := range set.Allow[k] {
-			if real, err := filepath.EvalSymlinks(stored.Value); err != nil || real != stored.Real {
-				l.leftOut("the granted folder %s is not the one it was (%s); grant it anew", stored.Value, stored.ID)
-				continue
-			}
-			if err := l.open(g, m.Name, stored.ID, k, stored.Value, denied[k]); err != nil {
-				l.leftOut("%s: %v", stored, err)
-			}
-		}
-	}
-	return nil
-}
-
-// leftOut says once why a folder is not lent.
-func (l *lender) leftOut(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if !slices.Contains(l.said, text) {
-		l.said = append(l.said, text)
-		l.a.note("%s %s", l.a.paint(l.a.errTTY, yellow, "left out:"), text)
-	}
-}
-
-// open opens one folder, without what is denied in it and without our own
-// folders.
-func (l *lender) open(g *host.Grants, plugin, stored string, k policy.GrantKind, dir string, denied []denial) error {
-	abs, err := absPath(dir)
-	if err != nil {
-		return err
-	}
-	real, err := filepath.EvalSymlinks(abs)
-	if err != nil {
-		return fmt.Errorf("%w", err)
-	}
-	opt := capfs.Options{ReadOnly: k == policy.GrantRead}
-	for _, own := range append(l.p.own(), l.f.own...) {
-		if r, err := filepath.EvalSymlinks(own); err == nil {
-			own = r
-		}
-		if below(own, real) {
-			return fmt.Errorf("it is a folder of bladehost itself")
-		}
-		if below(real, own) {
-			opt.Deny = append(opt.Deny, relSlash(real, own))
-		}
-	}
-	for _, d := range denied {
-		path := d.path
-		if r, err := filepath.EvalSymlinks(path); err == nil {
-			path = r
-		}
-		if below(path, real) {
-			l.leftOut("%s is denied by %s", dir, d.by)
-			return nil
-		}
-		if below(real, path) {
-			opt.Deny = append(opt.Deny, relSlash(real, path))
-		}
-	}
-	grant, err := capfs.Open(abs, opt)
-	if err != nil {
-		return err
-	}
-	g.Folders = append(g.Folders, grant)
-	l.mu.Lock()
-	l.opened = append(l.opened, openedFolder{plugin, stored, grant})
-	l.mu.Unlock()
-	return nil
-}
-
-// below reports whether path is dir or inside it.
-func below(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-}
-
-func relSlash(base, path string) string {
-	rel, err := filepath.Rel(base, path)
-	if err != nil {
-		return filepath.ToSlash(path)
-	}
-	return filepath.ToSlash(rel)
-}
-
-// watchInterval is how soon a revocation by another process is seen: well within
-// the second that it may take.
-const watchInterval = 200 * time.Millisecond
-
-// attach lends each plugin what it is granted.
-func (l *lender) attach(plugins []*host.Plugin) ([]host.Attachment, error) {
-	var out []host.Attachment
-	for _, p := range plugins {
-		g, err := l.grants(p)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, host.Attachment{Plugin: p, Grants: g})
-	}
-	return out, nil
-}
-
-// watch keeps the grants of a session up to date until ctx ends.
-func (l *lender) watch(ctx context.Context, s *host.Session, plugins []*host.Plugin) {
-	l.store.Watch(ctx, watchInterval, func() { l.refresh(s, plugins) })
-}
-
-// refresh takes back what is not granted any more. Folders that were granted
-// meanwhile count for the next process: a guest sees its folders once.
-func (l *lender) refresh(s *host.Session, plugins []*host.Plugin) {
-	list, err := l.store.List()
-	if err != nil {
-		l.a.report(err)
-		list = nil // a file that cannot be read grants nothing
-	}
-	live, now := map[string]bool{}, time.Now()
-	for _, g := range list {
-		live[g.ID] = g.Expires == nil || now.Before(*g.Expires)
-	}
-	for _, p := range plugins {
-		m := p.Manifest()
-		set := l.effective(list, p)
-		l.revokeFolders(m.Name, live, set)
-		var g host.Grants
-		l.network(&g, m, set)
-		if err := s.UpdateGrants(m.Name, g); err != nil {
-			l.a.report(err)
-		}
-	}
-}
-
-func (l *lender) revokeFolders(plugin string, live map[string]bool, set policy.GrantSet) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, o := range l.opened {
-		if o.plugin != plugin {
-			continue
-		}
-		denied := slices.ContainsFunc(slices.Concat(set.Denied(policy.GrantRead), set.Denied(policy.GrantWrite)), func(d string) bool { return below(d, o.grant.RealPath()) })
-		if denied || (o.stored != "" && !live[o.stored]) {
-			o.grant.Revoke()
-		}
-	}
 }
 
 // settingsOf are the settings the user made for a plugin, or nil.

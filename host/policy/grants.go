@@ -40,10 +40,10 @@ type GrantScope string
 
 // Grant scopes. Once and session are never kept on disk.
 const (
-	ScopeOnce    GrantScope = "once"
-	ScopeSession GrantScope = "session"
-	ScopeTool    GrantScope = "tool"
-	ScopePlugin  GrantScope = "plugin"
+	ScopeOnce    GrantScope = "once"    // one call
+	ScopeSession GrantScope = "session" // all calls of one session
+	ScopeTool    GrantScope = "tool"    // one tool of a plugin, in all sessions
+	ScopePlugin  GrantScope = "plugin"  // all tools of a plugin, in all sessions
 )
 
 // Grant is what a user allowed, or denied, one plugin. It is bound to the
@@ -239,13 +239,14 @@ func grantID() string {
 	return "g-" + hex.EncodeToString(b[:])
 }
 
-// Watch calls changed after the file was changed by anybody, and after a grant
-// expired, until ctx ends. It looks every interval, so a revocation is noticed
-// that late at most.
+// Watch calls changed as soon as it watches, after the file was changed by anybody,
+// and after a grant expired, until ctx ends. It looks every interval, so a revocation
+// is noticed that late at most; one that came before it watched, in the first call.
 func (s *GrantStore) Watch(ctx context.Context, interval time.Duration, changed func()) {
 	t := time.NewTicker(interval)
 	defer t.Stop()
 	last, next := s.stamp(), s.nextExpiry()
+	changed()
 	for {
 		select {
 		case <-ctx.Done():
@@ -295,15 +296,15 @@ type GrantSet struct {
 	Covers func(host, pattern string) bool
 }
 
-// Effective picks the grants that count for a module now. Denials count for
-// every module of the name. A grant for one tool counts if toolName is that tool;
-// a denial for one tool counts for the whole plugin, whose tools share what they
-// are lent.
+// Effective picks the grants that count for one tool of a module now. Denials count
+// for every module of the name. Without a toolName it picks those that count for all
+// tools; denials for one of them, too, so that nothing denied is taken for granted.
 func Effective(list []Grant, plugin, digest, toolName string, now time.Time) GrantSet {
 	set := GrantSet{Allow: map[GrantKind][]Grant{}, Deny: map[GrantKind][]Grant{}}
 	for _, g := range list {
 		switch {
 		case g.Plugin != plugin || !g.live(now):
+		case g.Deny && g.Scope == ScopeTool && toolName != "" && g.Tool != toolName:
 		case g.Deny:
 			set.Deny[g.Kind] = append(set.Deny[g.Kind], g)
 		case g.Digest != digest:

@@ -87,6 +87,26 @@ func TestDenyWins(t *testing.T) {
 	}
 }
 
+// A grant or a denial for one tool is about that tool alone; who asks for all tools is
+// never told that something is granted which one of them is denied.
+func TestGrantsForOneTool(t *testing.T) {
+	one := func(g Grant, name string) Grant {
+		g.Scope, g.Tool = ScopeTool, name
+		return g
+	}
+	denied := one(grant(GrantNet, "all.example.com"), "B")
+	denied.Deny, denied.Digest = true, digestB
+	list := []Grant{grant(GrantNet, "all.example.com"), one(grant(GrantNet, "a.example.com"), "A"), denied}
+	for _, c := range []struct{ tool, all, a string }{{"A", "yes", "yes"}, {"B", "no", "no"}, {"C", "yes", "no"}, {"", "no", "no"}} {
+		set := Effective(list, "blade-tool-x", digestA, c.tool, time.Now())
+		for value, want := range map[string]string{"all.example.com": c.all, "a.example.com": c.a} {
+			if got := set.Allows(GrantNet, value); got != (want == "yes") {
+				t.Errorf("%q may reach %s: %v", c.tool, value, got)
+			}
+		}
+	}
+}
+
 // A file that could not have been written here grants nothing.
 func TestHostileGrantFiles(t *testing.T) {
 	dir := t.TempDir()
@@ -161,6 +181,7 @@ func TestWatchSeesARevocation(t *testing.T) {
 		defer close(done)
 		s.Watch(ctx, time.Millisecond, func() { seen.Add(1); told <- struct{}{} })
 	}()
+	<-told // it watches
 	if _, err := OpenGrants(s.path).Revoke(t.Context(), func(Grant) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
