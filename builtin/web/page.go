@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -255,7 +256,7 @@ func markdown(text, address string, opt readerOptions) (md string, cut bool, err
 }
 
 // titleTag finds the title where the page has no more than that.
-var titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`) })
 
 // maxTitle is the longest title that is taken for one, in bytes. A bound in the pattern
 // would take every process milliseconds to compile.
@@ -264,7 +265,7 @@ const maxTitle = 2000
 // mainContent is the title and the article of a page, or all of it where there is
 // no article.
 func mainContent(text string, doc *nethtml.Node, u *url.URL) (title string, content *nethtml.Node) {
-	if m := titleTag.FindStringSubmatch(text); m != nil && len(m[1]) <= maxTitle {
+	if m := titleTag().FindStringSubmatch(text); m != nil && len(m[1]) <= maxTitle {
 		title = oneLine(html.UnescapeString(m[1]))
 	}
 	at := *u // what is relative is joined to it, so a long one would be repeated
@@ -287,12 +288,12 @@ const maxPath = 1000
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-var link = regexp.MustCompile(`\]\((https?://[^\s)]+)`)
+var link = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\]\((https?://[^\s)]+)`) })
 
 // linkList lists each link of a text once.
 func linkList(md string) string {
 	var seen []string
-	for _, m := range link.FindAllStringSubmatch(md, 1000) {
+	for _, m := range link().FindAllStringSubmatch(md, 1000) {
 		if !slices.Contains(seen, m[1]) {
 			seen = append(seen, m[1])
 		}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
@@ -267,7 +268,7 @@ func clean(hits []Hit) []searchResult {
 	return out
 }
 
-var tags = regexp.MustCompile(`<[^<>]*>`)
+var tags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<[^<>]*>`) })
 
 // plain is text without tags and entities, on one line. Tags go first, and entities
 // are undone once, so that what they spell stays text.
@@ -275,7 +276,7 @@ func plain(s string, most int) string {
 	if len(s) > 64<<10 {
 		s = strings.ToValidUTF8(s[:64<<10], "")
 	}
-	return firstUnits(oneLine(html.UnescapeString(tags.ReplaceAllString(strings.ToValidUTF8(s, "\ufffd"), " "))), most)
+	return firstUnits(oneLine(html.UnescapeString(tags().ReplaceAllString(strings.ToValidUTF8(s, "\ufffd"), " "))), most)
 }
 
 // domainsOf are domains as they are compared: of an address, its host; without a star,
