@@ -202,6 +202,7 @@ func (a *app) replay(ctx context.Context, k *kept, f recoverFlags) error {
 		return err
 	}
 	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }() // each call has ended
+	defer g.lender.watch(ctx, s, g.plugins)()
 	var failed []error
 	for _, v := range f.replay {
 		list := []string{v}

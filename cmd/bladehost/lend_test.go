@@ -308,6 +308,36 @@ func TestLostByOneTool(t *testing.T) {
 	}
 }
 
+// What is granted for the one call of the process stays while it runs, until it is denied.
+func TestOnceIsKeptForTheCall(t *testing.T) {
+	w := newLendWorld(t)
+	l, s, plugins := w.lendHere()
+	p := plugins[0]
+	l.once[policy.GrantRead], l.onceTool = []string{w.dir}, "Hash"
+	once := func() []*capfs.Grant {
+		t.Helper()
+		g, err := l.lentOnce(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Folders
+	}
+	list := once()
+	if len(list) != 1 {
+		t.Fatal("it is not lent")
+	}
+	w.ok("grant", "blade-tool-hash", "--tool", "VerifySums", "--deny-read", w.dir)
+	l.refresh(s, plugins)
+	if got := once(); !works(list[0]) || len(got) != 1 || got[0] != list[0] {
+		t.Error("a denial for another tool took it back")
+	}
+	w.ok("grant", "blade-tool-hash", "--tool", "Hash", "--deny-read", w.dir)
+	l.refresh(s, plugins)
+	if works(list[0]) || len(once()) != 0 {
+		t.Error("it is lent though it is denied")
+	}
+}
+
 // A file of grants that cannot be read grants nothing.
 func TestBrokenGrantsTakeBack(t *testing.T) {
 	w := newLendWorld(t)

@@ -253,7 +253,7 @@ func (s *GrantStore) Watch(ctx context.Context, interval time.Duration, changed 
 			return
 		case <-t.C:
 			now := s.stamp()
-			if now == last && (next.IsZero() || time.Now().Before(next)) {
+			if now.same(last) && (next.IsZero() || time.Now().Before(next)) {
 				continue
 			}
 			last, next = now, s.nextExpiry()
@@ -278,12 +278,26 @@ func (s *GrantStore) nextExpiry() (next time.Time) {
 }
 
 // stamp tells two contents of the file apart: each change is a new file.
-func (s *GrantStore) stamp() string {
+func (s *GrantStore) stamp() stamp {
 	fi, err := os.Stat(s.path)
 	if err != nil {
-		return err.Error()
+		return stamp{err: err.Error()}
 	}
-	return fmt.Sprint(fi.ModTime().UnixNano(), fi.Size(), fi.Sys())
+	return stamp{fi: fi}
+}
+
+// stamp is a file as it was found, or why it was not.
+type stamp struct {
+	fi  os.FileInfo
+	err string
+}
+
+// same leaves out what reading changes, such as the time of that.
+func (a stamp) same(b stamp) bool {
+	if a.fi == nil || b.fi == nil {
+		return a.fi == nil && b.fi == nil && a.err == b.err
+	}
+	return os.SameFile(a.fi, b.fi) && a.fi.ModTime().Equal(b.fi.ModTime()) && a.fi.Size() == b.fi.Size()
 }
 
 // GrantSet is what grants come to for one plugin: the values by kind, and the

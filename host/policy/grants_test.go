@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bladehost/bladehost/abi"
@@ -192,6 +193,36 @@ func TestWatchSeesARevocation(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// The end of a grant is noticed like a revocation, though nobody changes the file.
+func TestWatchSeesAnExpiry(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := OpenGrants(filepath.Join(dir, "grants.json"))
+		g := grant(GrantEnv, "A")
+		until := time.Now().Add(time.Hour)
+		g.Expires = &until
+		if err := s.Add(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var seen []time.Time
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Watch(ctx, time.Second, func() { seen = append(seen, time.Now()) })
+		}()
+		time.Sleep(2 * time.Hour)
+		cancel()
+		<-done
+		if len(seen) != 2 || seen[1].Before(until) || seen[1].Sub(until) > 2*time.Second {
+			t.Errorf("it looked at %v, the end is %v", seen, until)
+		}
+		if set := Effective([]Grant{g}, "blade-tool-x", digestA, "A", seen[1]); set.Values(GrantEnv) != nil {
+			t.Error("it counts after its end")
+		}
+	})
 }
 
 // A decision of the rules and the mode stays within two microseconds.
