@@ -19,7 +19,7 @@ type CallInfo struct {
 	// asks for and the user granted.
 	Environment map[string]string `json:"environment,omitempty"`
 	// AllowDomains are the domains the turn may reach; nil does not restrict.
-	AllowDomains []string `json:"allowDomains,omitempty"`
+	AllowDomains []string `json:"allowDomains,omitzero"`
 	// Metadata is the metadata of the context.
 	Metadata map[string]json.RawMessage `json:"metadata,omitempty"`
 	// DeadlineUnixMs is when the call ends, in milliseconds of Unix time as of

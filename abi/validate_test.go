@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -169,6 +170,7 @@ func FuzzYield(f *testing.F) {
 	for _, v := range abitest.Yields(f) {
 		f.Add(v.Of(f))
 	}
+	f.Add([]byte(`{"kind":"effect","effect":{"type":"permissionUpdates","updates":[]}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		y, issues := abi.ParseYield(b)
 		if issues != nil {
@@ -186,4 +188,27 @@ func FuzzYield(f *testing.F) {
 			t.Fatalf("%s became %s", once, twice)
 		}
 	})
+}
+
+// An empty list says something else than none: allow nothing, not everything.
+func TestEmptyLists(t *testing.T) {
+	for text, v := range map[string]any{
+		`{"type":"newMessages","messages":[]}`:                                        &abi.Effect{},
+		`{"type":"permissionUpdates","updates":[]}`:                                   &abi.Effect{},
+		`{"scope":"turn","source":"tool","toolPolicy":{"allow":[],"deny":[]}}`:        &abi.RuntimePatch{},
+		`{"scope":"turn","source":"tool","toolDiscovery":{"discover":[]},"hooks":[]}`: &abi.RuntimePatch{},
+		`{"capabilities":{"network":{"allowDomains":[]}}}`:                            &abi.RuntimeContext{},
+	} {
+		if err := json.Unmarshal([]byte(text), v); err != nil {
+			t.Fatal(err)
+		}
+		var want, got any
+		b, err := abi.Marshal(v)
+		if err != nil || json.Unmarshal(b, &got) != nil || json.Unmarshal([]byte(text), &want) != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s became %s", text, b)
+		}
+	}
 }

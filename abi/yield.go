@@ -84,8 +84,8 @@ func (t EffectType) Valid() bool {
 type Effect struct {
 	Type     EffectType        `json:"type"`
 	Patch    json.RawMessage   `json:"patch,omitempty"`
-	Messages []json.RawMessage `json:"messages,omitempty"`
-	Updates  []json.RawMessage `json:"updates,omitempty"`
+	Messages []json.RawMessage `json:"messages,omitzero"`
+	Updates  []json.RawMessage `json:"updates,omitzero"`
 }
 
 // Scope is how long a patch lasts.
@@ -139,7 +139,7 @@ type BrowserFacet struct {
 
 // NetworkFacet lists the domains the turn may reach.
 type NetworkFacet struct {
-	AllowDomains []string `json:"allowDomains,omitempty"`
+	AllowDomains []string `json:"allowDomains,omitzero"`
 }
 
 // RuntimePatch is the patch of a runtimePatch effect.
@@ -152,7 +152,7 @@ type RuntimePatch struct {
 	ModelOverride      *ModelOverride    `json:"modelOverride,omitempty"`
 	SystemPromptAppend string            `json:"systemPromptAppend,omitempty"`
 	Environment        map[string]string `json:"environment,omitempty"`
-	Hooks              []json.RawMessage `json:"hooks,omitempty"`
+	Hooks              []json.RawMessage `json:"hooks,omitzero"`
 }
 
 // SkillRef names the skill a patch comes from.
@@ -165,13 +165,13 @@ type SkillRef struct {
 // ToolPolicy narrows the tools of its scope. A selector is a tool's name or
 // Name(anything). A nil Allow does not restrict; an empty one allows nothing.
 type ToolPolicy struct {
-	Allow []string `json:"allow,omitempty"`
-	Deny  []string `json:"deny,omitempty"`
+	Allow []string `json:"allow,omitzero"`
+	Deny  []string `json:"deny,omitzero"`
 }
 
 // ToolDiscovery makes tools visible that were deferred or discoverable only.
 type ToolDiscovery struct {
-	Discover []string `json:"discover,omitempty"`
+	Discover []string `json:"discover,omitzero"`
 	Reset    bool     `json:"reset,omitempty"`
 }
 
