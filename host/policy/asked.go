@@ -9,10 +9,10 @@ import (
 )
 
 // Asked lists what a manifest asks for, a line each and sorted, so that what two
-// modules of one name ask for can be compared.
+// modules of one name ask for can be compared. It is never nil: nothing is an answer.
 func Asked(m *abi.Manifest) []string {
 	c := m.Requested()
-	var out []string
+	out := []string{}
 	if c.FS != nil {
 		out = append(out, "read folders")
 		if c.FS.Write {

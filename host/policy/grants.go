@@ -61,8 +61,9 @@ type Grant struct {
 	Tool    string     `json:"tool,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
 	Created time.Time  `json:"created"`
-	// Asked is what the module asked for when it was granted; see [Asked].
-	Asked []string `json:"asked,omitempty"`
+	// Asked is what the module asked for when it was granted; see [Asked]. Nil is not
+	// known, an empty list is nothing.
+	Asked []string `json:"asked,omitzero"`
 	// Real is the folder that Value meant when it was granted, after links.
 	Real string `json:"realPath,omitempty"`
 }

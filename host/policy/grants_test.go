@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"context"
 	"os"
 	"path/filepath"
@@ -253,8 +254,22 @@ func TestAsked(t *testing.T) {
 	if got := Asked(m); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if got := Asked(&abi.Manifest{}); len(got) != 0 {
+	if got := Asked(&abi.Manifest{}); got == nil || len(got) != 0 {
 		t.Errorf("%q", got)
+	}
+	// To have asked for nothing is kept in the file of grants.
+	nothing := grant(GrantNet, "a.example")
+	nothing.Asked = Asked(&abi.Manifest{})
+	b, err := json.Marshal(nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Grant
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, known := Effective([]Grant{back}, "blade-tool-x", digestB, "", time.Now()).AskedBefore(); !known {
+		t.Errorf("%s does not say that nothing was asked for", b)
 	}
 	// The last grant says what the other module asked for.
 	older, newer := grant(GrantNet, "a.example"), grant(GrantNet, "b.example")
