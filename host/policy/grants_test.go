@@ -1,8 +1,8 @@
 package policy
 
 import (
-	"encoding/json"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
