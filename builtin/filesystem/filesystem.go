@@ -35,7 +35,8 @@ type Options struct {
 	// bytes.
 	PDFChild []string
 	// Ripgrep is the program that Grep asks which files may match before it looks for
-	// itself: empty means rg in PATH, where there is one. "-" means none.
+	// itself, where the pattern is too large to be looked for as fast here: empty means rg
+	// in PATH, where there is one. "-" means none.
 	Ripgrep string
 }
 

@@ -143,7 +143,7 @@ func TestGrepAsRipgrep(t *testing.T) {
 				}
 			}
 			for _, help := range []string{"", rg} {
-				q := GrepQuery{Start: target(t, root, ""), Pattern: p, Mode: ModeContent, Multiline: multiline, Ripgrep: help}
+				q := GrepQuery{Start: target(t, root, ""), Pattern: p, Mode: ModeContent, Multiline: multiline, Ripgrep: help, ask: true}
 				a := grepAll(t, q)
 				got := map[string]string{}
 				for _, f := range a.Files {
@@ -198,11 +198,32 @@ func TestGrepSameWithRipgrep(t *testing.T) {
 		for _, q := range []GrepQuery{{Mode: ModeFiles}, {Mode: ModeCount}, {Mode: ModeContent, Before: 2, After: 1}, {Mode: ModeContent, Fold: true}, {Mode: ModeContent, Glob: "*.txt"}, {Mode: ModeContent, Type: "go"}, {Mode: ModeCount, Multiline: true, Fold: true}, {Mode: ModeContent, Enough: 2}} {
 			q.Pattern, q.Start = p, target(t, root, "")
 			plain := grepAll(t, q)
-			q.Ripgrep = rg
+			q.Ripgrep, q.ask = rg, true
 			helped := grepAll(t, q)
 			if !reflect.DeepEqual(plain.Files, helped.Files) {
 				t.Errorf("%+v: %d files natively, %d with ripgrep", q, len(plain.Files), len(helped.Files))
 			}
+		}
+	}
+}
+
+// ripgrep is asked where the pattern is too large for an automaton, and nowhere else.
+func TestGrepAsksForLargePatterns(t *testing.T) {
+	rg := LookRipgrep("")
+	if rg == "" {
+		t.Fatal("ripgrep is needed (Debian: apt-get install ripgrep)")
+	}
+	root := corpus(t)
+	for _, c := range []struct {
+		q    GrepQuery
+		want string
+	}{
+		{GrepQuery{Pattern: `needle`}, "native"}, {GrepQuery{Pattern: `\w+dle`}, "native"}, {GrepQuery{Pattern: `needle|[a-z]{600}`}, "ripgrep"},
+		{GrepQuery{Pattern: `needle|[a-z]{600}`, Multiline: true}, "native"}, {GrepQuery{Pattern: `\Aneedle`}, "native"},
+	} {
+		c.q.Start, c.q.Mode, c.q.Ripgrep = target(t, root, ""), ModeFiles, rg
+		if a := grepAll(t, c.q); a.Strategy != c.want {
+			t.Errorf("%q (multiline %v) was searched by %s", c.q.Pattern, c.q.Multiline, a.Strategy)
 		}
 	}
 }
@@ -254,7 +275,7 @@ func TestGrepRipgrepLeavesNothingOut(t *testing.T) {
 		if err != nil {
 			continue // a repetition of what cannot be repeated, say
 		}
-		q.Ripgrep = rg
+		q.Ripgrep, q.ask = rg, true
 		helped := grepAll(t, q)
 		if helped.Strategy == "ripgrep" {
 			asked++
@@ -283,7 +304,7 @@ func TestGrepNoInjection(t *testing.T) {
 	}
 	for _, rg := range []string{LookRipgrep(""), fake, "/does/not/exist"} {
 		for _, p := range []string{"--pre=touch " + marker, "-f/etc/passwd", "--files", "-needle", "needle -x"} {
-			a := grepAll(t, GrepQuery{Start: target(t, root, ""), Pattern: p, Mode: ModeFiles, Ripgrep: rg})
+			a := grepAll(t, GrepQuery{Start: target(t, root, ""), Pattern: p, Mode: ModeFiles, Ripgrep: rg, ask: true})
 			if want := map[bool]int{true: 1, false: 0}[p == "needle -x"]; len(a.Files) != want {
 				t.Errorf("%q with %q: %d files", p, rg, len(a.Files))
 			}
