@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -71,37 +70,37 @@ func (p *Plugin) compileNow(ctx context.Context) (*compiled, error) {
 }
 
 func (p *Plugin) tryCompile(ctx context.Context) (*compiled, error) {
-	if dir := p.e.dir; dir != nil {
-		return p.compileIn(ctx, dir)
+	var c *compiled
+	hit, err := p.e.prepare(ctx, p.recipe(ctx, &c))
+	if err != nil {
+		return nil, err
 	}
-	return p.compileApart(ctx)
+	c.hit = hit
+	return c, nil
 }
 
 // compileApart compiles without the cache.
 func (p *Plugin) compileApart(ctx context.Context) (*compiled, error) {
-	m, err := p.rewrite()
-	if err != nil {
-		return nil, err
-	}
-	if len(p.e.opt.CompileChild) == 0 {
-		return p.build(ctx, m, nil)
-	}
-	tmp, err := os.MkdirTemp("", "bladehost-compile-")
-	if err != nil {
-		return nil, abi.NewError(abi.CodeCompile, "make a folder for the compiler: %v", err)
-	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	return p.fill(ctx, m, tmp)
+	var c *compiled
+	err := p.e.prepareApart(ctx, p.recipe(ctx, &c))
+	return c, err
 }
 
-// fill compiles into an empty folder.
-func (p *Plugin) fill(ctx context.Context, m *wasm.Module, dir string) (*compiled, error) {
-	if len(p.e.opt.CompileChild) > 0 {
-		if err := p.e.compileInChild(ctx, m, dir); err != nil {
-			return nil, err
-		}
+// recipe puts what is compiled into c.
+func (p *Plugin) recipe(ctx context.Context, c **compiled) recipe {
+	return recipe{
+		key: p.key, source: p.source, module: p.rewrite, stored: wasm.Marshal,
+		load: func() (err error) {
+			if *c, err = p.loadFrom(ctx); err != nil {
+				p.stored = nil // what was recalled may be what is bad
+			}
+			return err
+		},
+		use: func(m *wasm.Module, dir string) (err error) {
+			*c, err = p.buildIn(ctx, m, dir)
+			return err
+		},
 	}
-	return p.buildIn(ctx, m, dir)
 }
 
 // rewrite is what to compile.
@@ -116,32 +115,10 @@ func (p *Plugin) rewrite() (*wasm.Module, error) {
 	return rewrite(code)
 }
 
-// compileIn takes the module from the cache or puts it there. One process at a
-// time makes an entry; the others wait for it and then find it.
-func (p *Plugin) compileIn(ctx context.Context, dir *cacheDir) (*compiled, error) {
-	if c, err := p.loadFrom(ctx, dir); err == nil || ctx.Err() != nil {
-		return c, err
-	}
-	p.stored = nil // what was recalled may be what is bad
-	unlock, err := dir.lock(ctx, p.key)
-	switch {
-	case ctx.Err() != nil:
-		return nil, err
-	case err != nil:
-		p.e.log.Warn("the cache of compiled modules cannot be used", "why", err)
-		return p.compileApart(ctx)
-	}
-	defer unlock()
-	if c, err := p.loadFrom(ctx, dir); err == nil || ctx.Err() != nil {
-		return c, err
-	}
-	return p.compileNew(ctx, dir)
-}
-
 // loadFrom uses an entry that is as it was written. The runtime reads its code while
 // the digests are looked at; nothing of it runs before all of them are right.
-func (p *Plugin) loadFrom(ctx context.Context, dir *cacheDir) (*compiled, error) {
-	stored, entry, rest, err := dir.open(p.key, p.stored)
+func (p *Plugin) loadFrom(ctx context.Context) (*compiled, error) {
+	stored, entry, rest, err := p.e.dir.open(p.key, p.stored)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +127,7 @@ func (p *Plugin) loadFrom(ctx context.Context, dir *cacheDir) (*compiled, error)
 		if m, err = wasm.Unmarshal(stored); err != nil {
 			return nil, err
 		}
-		dir.remember(p.source, p.key)
+		p.e.dir.remember(p.source, p.key)
 	}
 	checked := make(chan error, 1)
 	go func() { checked <- rest() }()
@@ -161,42 +138,15 @@ func (p *Plugin) loadFrom(ctx context.Context, dir *cacheDir) (*compiled, error)
 		}
 		return nil, bad
 	}
-	if err == nil {
-		c.hit = true
-	}
 	return c, err
 }
 
-// compileNew makes the entry. A cache that cannot be written to, because the disk
-// is full for example, costs time later and nothing else.
-func (p *Plugin) compileNew(ctx context.Context, dir *cacheDir) (*compiled, error) {
-	var c *compiled
-	tried := false
-	err := dir.make(p.key, p.source, func(entry string) ([]byte, error) {
-		tried = true
-		m, err := p.rewrite()
-		if err != nil {
-			return nil, err
-		}
-		stored, err := wasm.Marshal(m)
-		if err != nil {
-			return nil, err
-		}
-		c, err = p.fill(ctx, m, entry)
-		return stored, err
-	})
-	if err == nil || tried && c == nil {
-		return c, err
+// buildIn is build with the runtime's cache in a folder, or none.
+func (p *Plugin) buildIn(ctx context.Context, m *wasm.Module, dir string) (*compiled, error) {
+	if dir == "" {
+		return p.build(ctx, m, nil)
 	}
-	p.e.log.Warn("a compiled module cannot be kept", "why", err)
-	if c != nil {
-		return c, nil
-	}
-	return p.compileApart(ctx)
-}
-
-func (p *Plugin) buildIn(ctx context.Context, m *wasm.Module, entry string) (*compiled, error) {
-	cache, err := wazero.NewCompilationCacheWithDir(entry)
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
 		return nil, abi.NewError(abi.CodeCompile, "open the compile cache: %v", err)
 	}

@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
-	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/host/internal/wasm"
 )
 
@@ -23,73 +21,28 @@ import (
 // other engine listens at. Use may be called again after it failed. Hit says that the
 // code was in the cache.
 func (e *Engine) CompileElsewhere(ctx context.Context, module []byte, listenAt []string, use func(dir string) error) (hit bool, err error) {
-	if e.dir == nil {
-		return false, e.compileForUse(ctx, module, listenAt, use)
+	r := recipe{
+		listenAt: listenAt,
+		module:   func() (*wasm.Module, error) { return &wasm.Module{Bytes: module}, nil },
+		stored:   func(*wasm.Module) ([]byte, error) { return nil, nil },
+		use:      func(_ *wasm.Module, dir string) error { return use(dir) },
 	}
-	sum := sha256.Sum256(module)
-	what := hex.EncodeToString(sum[:]) + " " + strings.Join(listenAt, ",")
-	key, source := e.name("elsewhere", what), e.name("elsewhere file", what)
-	if e.useKept(key, use) {
-		return true, nil
+	if e.dir != nil {
+		sum := sha256.Sum256(module)
+		what := hex.EncodeToString(sum[:]) + " " + strings.Join(listenAt, ",")
+		r.key, r.source = e.name("elsewhere", what), e.name("elsewhere file", what)
 	}
-	unlock, err := e.dir.lock(ctx, key)
-	switch {
-	case ctx.Err() != nil:
-		return false, err
-	case err != nil:
-		e.log.Warn("the cache of compiled modules cannot be used", "why", err)
-		return false, e.compileForUse(ctx, module, listenAt, use)
-	}
-	defer unlock()
-	if e.useKept(key, use) {
-		return true, nil
-	}
-	var failed error
-	used := false
-	err = e.dir.make(key, source, func(dir string) ([]byte, error) {
-		failed = e.fillForUse(ctx, module, listenAt, dir, use)
-		used = failed == nil
-		return nil, failed
-	})
-	switch {
-	case used:
-		if err != nil {
-			e.log.Warn("a compiled module cannot be kept", "why", err)
+	r.load = func() error {
+		_, dir, rest, err := e.dir.open(r.key, nil)
+		if err == nil {
+			err = rest() // use may run it
 		}
-		return false, nil
-	case failed != nil:
-		return false, failed
-	}
-	e.log.Warn("a compiled module cannot be kept", "why", err)
-	return false, e.compileForUse(ctx, module, listenAt, use)
-}
-
-// useKept reports whether the machine code is there and was used.
-func (e *Engine) useKept(key string, use func(string) error) bool {
-	_, dir, rest, err := e.dir.open(key, nil)
-	return err == nil && rest() == nil && use(dir) == nil
-}
-
-// compileForUse compiles without the cache.
-func (e *Engine) compileForUse(ctx context.Context, module []byte, listenAt []string, use func(string) error) error {
-	if len(e.opt.CompileChild) == 0 {
-		return use("")
-	}
-	tmp, err := os.MkdirTemp("", "bladehost-compile-")
-	if err != nil {
-		return abi.NewError(abi.CodeCompile, "make a folder for the compiler: %v", err)
-	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	return e.fillForUse(ctx, module, listenAt, tmp, use)
-}
-
-func (e *Engine) fillForUse(ctx context.Context, module []byte, listenAt []string, dir string, use func(string) error) error {
-	if len(e.opt.CompileChild) > 0 {
-		if err := e.compileInChild(ctx, &wasm.Module{Bytes: module}, dir, listenAt...); err != nil {
+		if err != nil {
 			return err
 		}
+		return use(dir)
 	}
-	return use(dir)
+	return e.prepare(ctx, r)
 }
 
 // listeners stands for the listeners of another engine: the runtime makes other code
