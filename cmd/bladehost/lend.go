@@ -206,7 +206,7 @@ func (l *lender) lent(p *host.Plugin, list []policy.Grant, again bool) (host.Gra
 	return g, nil
 }
 
-// lentOnce is what the one call of the process is lent for itself.
+// lentOnce is what the one call of the process is lent, with what it has anyway.
 func (l *lender) lentOnce(p *host.Plugin) (*host.ToolGrants, error) {
 	if len(l.once) == 0 {
 		return nil, nil
@@ -216,7 +216,6 @@ func (l *lender) lentOnce(p *host.Plugin) (*host.ToolGrants, error) {
 		return nil, err
 	}
 	set := effective(list, p, canonicalTool(p.Manifest(), l.onceTool))
-	set.Allow = nil
 	g, err := l.share(p.Manifest(), set, func(k policy.GrantKind, m *abi.Manifest) (allow, deny []string) {
 		_, deny = l.values(k, m)
 		return l.once[k], deny

@@ -115,16 +115,14 @@ func (l *lender) open(plugin string, k policy.GrantKind, dir, real string, denie
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, gone := filepath.EvalSymlinks(abs)
 	flag := real == ""
 	if flag {
 		real = l.real[abs]
 	}
 	if real == "" {
-		if gone != nil {
-			return nil, fmt.Errorf("%w", gone)
+		if real, err = filepath.EvalSymlinks(abs); err != nil {
+			return nil, fmt.Errorf("%w", err)
 		}
-		real = now
 	}
 	opt := capfs.Options{ReadOnly: k == policy.GrantRead}
 	for _, own := range append(l.p.own(), l.f.own...) {
@@ -155,9 +153,6 @@ func (l *lender) open(plugin string, k policy.GrantKind, dir, real string, denie
 	key := folderKey{plugin: plugin, path: abs, real: real, kind: k, without: strings.Join(opt.Deny, "\x00")}
 	if g := l.opened[key]; g != nil {
 		return g, nil
-	}
-	if gone != nil || now != real {
-		return nil, errMoved
 	}
 	g, err := capfs.Open(abs, opt)
 	if err != nil {
