@@ -66,10 +66,15 @@ func (d *Dir) Replace(path string, perm iofs.FileMode, write func(io.Writer) err
 		return err
 	}
 	if keep {
-		bits := d.keepOwner(f, path) // first: a change of the owner may clear mode bits
-		err = f.chmod(st.Perm | bits)
+		bits, fill := d.keepOwner(f, path), write
+		write = func(w io.Writer) error {
+			if err := fill(w); err != nil {
+				return err
+			}
+			return f.chmod(st.Perm | bits) // last: a new owner clears set-id bits, and so does writing by anybody but root
+		}
 	}
-	if err := f.fill(err, write); err != nil {
+	if err := f.fill(write); err != nil {
 		_ = d.Unlink(tmp)
 		return err
 	}
@@ -105,11 +110,9 @@ func tempName() string {
 	return ".blade-" + hex.EncodeToString(b[:]) + ".tmp"
 }
 
-// fill writes, flushes and closes a temporary file; after an earlier error it only closes.
-func (f *File) fill(err error, write func(io.Writer) error) error {
-	if err == nil {
-		err = write(f)
-	}
+// fill writes, flushes and closes a temporary file.
+func (f *File) fill(write func(io.Writer) error) error {
+	err := write(f)
 	if err == nil {
 		err = f.Sync()
 	}

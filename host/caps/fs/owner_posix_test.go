@@ -3,6 +3,7 @@
 package fs
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 func TestReplaceKeepsOwner(t *testing.T) {
 	dir := t.TempDir()
 	p := filepath.Join(dir, "f")
-	if err := os.WriteFile(p, []byte("old"), 0o640); err != nil {
+	if err := errors.Join(os.WriteFile(p, []byte("old"), 0o600), os.Chmod(p, 0o640)); err != nil { // whatever the umask
 		t.Fatal(err)
 	}
 	want := uint32(os.Getuid())
