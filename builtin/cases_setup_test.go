@@ -160,6 +160,7 @@ type fixture struct {
 // newWorld builds the fixture in a folder of its own.
 func newWorld(t *testing.T, name string) *world {
 	t.Helper()
+	t.Setenv("LC_ALL", "C") // as recorded; bash complains of a locale that is not installed
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

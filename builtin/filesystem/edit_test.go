@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -169,7 +170,7 @@ func TestEditKeepsTheFile(t *testing.T) {
 		"utf16be": {enc(t, file.UTF16BE, "old é😀"), enc(t, file.UTF16BE, "new é😀")},
 		"latin1":  {[]byte("old \xe9\xff\r\n"), []byte("new \xe9\xff\r\n")},
 	} {
-		if err := os.WriteFile(r.path(name), c.before, 0o640); err != nil {
+		if err := errors.Join(os.WriteFile(r.path(name), c.before, 0o600), os.Chmod(r.path(name), 0o640)); err != nil { // whatever the umask
 			t.Fatal(err)
 		}
 		r.ok("Read", map[string]any{"file_path": name})

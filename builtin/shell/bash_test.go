@@ -19,7 +19,10 @@ import (
 	"github.com/bladehost/bladehost/host/tool/tooltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = os.Setenv("LC_ALL", "C") // programs speak English, and bash knows this locale everywhere
+	goleak.VerifyTestMain(m)
+}
 
 func input(line string, more ...string) string {
 	return `{"command":` + string(abi.String(line)) + strings.Join(append([]string{""}, more...), ",") + `}`
@@ -416,7 +419,7 @@ func TestNarrowedGit(t *testing.T) {
 		t.Errorf("%s", r.Model)
 	}
 	for _, set := range []string{"core.fsmonitor", "diff.external", "diff.d.textconv", "diff.d.command", "core.pager", "pager.diff", "core.hooksPath", "filter.x.clean", "filter.x.process"} {
-		must("cd r && git config " + set + " " + evil + " && touch f.txt; cd ..; rm -f pwned")
+		must("cd r && git config " + set + " '" + evil + "' && touch f.txt; cd ..; rm -f pwned")
 		for _, line := range []string{"git status", "git diff", "git branch"} {
 			r := git(line)
 			if pwned() {
@@ -433,7 +436,7 @@ func TestNarrowedGit(t *testing.T) {
 		must("cd r && git config --unset " + set)
 	}
 	// A bare repository in the workspace, as a checkout may hold one.
-	must("git init -q --bare bare && cd bare && git config core.fsmonitor " + evil + " && git config core.bare false && git config core.worktree .. ; rm -f ../pwned")
+	must("git init -q --bare bare && cd bare && git config core.fsmonitor '" + evil + "' && git config core.bare false && git config core.worktree .. ; rm -f ../pwned")
 	if b.run(t.Context(), input("git status", `"cwd":"bare"`)); pwned() {
 		t.Error("a bare repository's setting was run")
 	}
@@ -447,7 +450,7 @@ func TestBashPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for in, ask := range map[string]bool{
-		input("ls"): false, input("cat a.txt"): false, input("cat " + b.dir + "/x"): false, input("cat /etc/passwd"): true, input("cat ../../x"): true, input("cat etc/passwd"): true, input("ls -la /tmp"): true,
+		input("ls"): false, input("cat a.txt"): false, input("cat '" + b.dir + "/x'"): false, input("cat /etc/passwd"): true, input("cat ../../x"): true, input("cat etc/passwd"): true, input("ls -la /tmp"): true,
 		input("grep -r x /"): true, input("cat .env"): true, input("cat .ssh/id_rsa"): true, input("grep --exclude=/etc/x y z"): true, input("echo /etc/passwd"): false, input("basename /a/b"): false, input("find / -name x"): true, input("df -h"): false,
 		input("cat /etc/passwd; true"):            false, // asked about by the mode
 		input("make", `"env":{"LD_PRELOAD":"x"}`): true, input("make", `"env":{"PATH":"x"}`): true, input("make", `"env":{"FOO":"x"}`): false, input("pwd", `"cwd":"/"`): false,

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -31,7 +32,17 @@ func newBench(t testing.TB, o Options) *bench {
 		}
 		s.guard.close()
 	})
-	return &bench{t: t, s: s, dir: t.TempDir(), bash: newBash(s), kill: newKillShell(s), mode: "default"}
+	return &bench{t: t, s: s, dir: realDir(t), bash: newBash(s), kill: newKillShell(s), mode: "default"}
+}
+
+// realDir is a folder by the name that pwd prints: no link leads to it.
+func realDir(t testing.TB) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func (b *bench) config(input string) tool.Config {

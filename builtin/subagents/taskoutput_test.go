@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,10 @@ import (
 	"github.com/bladehost/bladehost/host/tool/tooltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = os.Setenv("LC_ALL", "C") // bash complains of a locale that is not installed
+	goleak.VerifyTestMain(m)
+}
 
 const session = "s"
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -134,7 +135,7 @@ func TestSources(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secrets")
 	write := func(text string, mode os.FileMode) {
 		_ = os.Remove(file)
-		if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Chmod(file, mode)); err != nil { // whatever the umask
 			t.Fatal(err)
 		}
 	}
