@@ -11,7 +11,7 @@ import (
 // guest is a plugin made by hand, byte for byte, to be wrong in one way.
 type guest struct {
 	manifest json.RawMessage
-	// body is what blade_execute does: ok, trap, silent, loop or twice.
+	// body is what blade_execute does: ok, trap, silent, loop, twice, or deaf, which asks for cancellation and does not mind.
 	body string
 	// unsteady describes itself differently each time.
 	unsteady bool
@@ -39,13 +39,16 @@ func (g guest) module(t testing.TB) []byte {
 	if g.unsteady {
 		imports = append(imports, importFunc("wasi_snapshot_preview1", "random_get", 3))
 	}
+	if g.body == "deaf" {
+		imports = append(imports, importFunc("blade_v1", "cancelled", 4))
+	}
 	for _, im := range g.imports {
 		imports = append(imports, importFunc("env", im, 1))
 	}
 	first := uint32(len(imports))
 	var b []byte
 	b = append(b, "\x00asm\x01\x00\x00\x00"...)
-	b = sec(b, 1, vec([]byte{0x60, 3, 0x7f, 0x7f, 0x7f, 0}, []byte{0x60, 0, 0}, []byte{0x60, 2, 0x7f, 0x7f, 0}, []byte{0x60, 2, 0x7f, 0x7f, 1, 0x7f}))
+	b = sec(b, 1, vec([]byte{0x60, 3, 0x7f, 0x7f, 0x7f, 0}, []byte{0x60, 0, 0}, []byte{0x60, 2, 0x7f, 0x7f, 0}, []byte{0x60, 2, 0x7f, 0x7f, 1, 0x7f}, []byte{0x60, 0, 1, 0x7f}))
 	b = sec(b, 2, vec(imports...))
 	b = sec(b, 3, vec([]byte{1}, []byte{2}))
 	b = sec(b, 5, vec(append([]byte{0}, uleb(pages)...)))
@@ -88,6 +91,8 @@ func (g guest) execute(resultAt uint32) []byte {
 		return nil
 	case "loop":
 		return []byte{0x03, 0x40, 0x0c, 0, 0x0b}
+	case "deaf":
+		return []byte{0x03, 0x40, 0x10, 1, 0x1a, 0x0c, 0, 0x0b}
 	case "twice":
 		return append(ret, ret...)
 	}

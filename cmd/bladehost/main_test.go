@@ -111,7 +111,7 @@ func buildPlugins(top string) (map[string]string, error) {
 		wg.Go(func() {
 			out := filepath.Join(shared.dir, name+".wasm")
 			cmd := exec.Command(bin, "build", source, "-o", out)
-			cmd.Env = processEnv(nil)
+			cmd.Env = processEnv(buildPlaces())
 			msg, err := cmd.CombinedOutput()
 			mu.Lock()
 			defer mu.Unlock()
@@ -123,6 +123,26 @@ func buildPlugins(top string) (map[string]string, error) {
 	}
 	wg.Wait()
 	return paths, first
+}
+
+// buildPlaces is where the plugins are built: with places of their own, for there may be no home folder, and
+// with what go is set up with.
+func buildPlaces() map[string]string {
+	env := map[string]string{}
+	for _, k := range []string{"CONFIG", "DATA", "STATE"} {
+		env["XDG_"+k+"_HOME"] = filepath.Join(shared.dir, "build", k)
+	}
+	for _, k := range goSettings() {
+		if out, err := exec.Command("go", "env", k).Output(); err == nil { // otherwise the build tells
+			env[k] = strings.TrimSpace(string(out))
+		}
+	}
+	return env
+}
+
+// goSettings are what a go command of ours takes over from the one that runs the tests.
+func goSettings() []string {
+	return []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"}
 }
 
 type buildError struct {

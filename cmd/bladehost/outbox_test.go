@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -112,19 +113,21 @@ func TestOutboxFull(t *testing.T) {
 // When the process should end, an agent that does not read is not waited for
 // longer than its last words take.
 func TestOutboxEndsUnread(t *testing.T) {
-	r, w := io.Pipe()
-	defer func() { _ = r.Close() }()
-	o := newOutbox(w)
-	o.put("x")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	begun := time.Now()
-	if err := o.close(ctx); err != nil {
-		t.Error(err)
-	}
-	if d := time.Since(begun); d > 5*lastWords {
-		t.Errorf("it took %v", d)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		defer func() { _ = r.Close() }()
+		o := newOutbox(w)
+		o.put("x")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		begun := time.Now()
+		if err := o.close(ctx); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(begun); d != lastWords {
+			t.Errorf("it took %v", d)
+		}
+	})
 }
 
 // served runs a session server in this process, with tools of the test's own.
@@ -204,7 +207,7 @@ func TestSessionCancelWhileBlocked(t *testing.T) {
 	r.send(t, `{"type":"cancel","id":"c1"}`)
 	select {
 	case <-stopped:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the cancel had to wait for the output")
 	}
 	// The reader goes on too.
@@ -248,7 +251,7 @@ func TestSessionSignalWhileBlocked(t *testing.T) {
 	if code := exitCode(ctx, err); code != exitTerminated {
 		t.Errorf("exit code %d", code)
 	}
-	if d := time.Since(begun); d > 5*time.Second {
+	if d := time.Since(begun); d > patience {
 		t.Errorf("it took %v", d)
 	}
 	_ = r.in.Close()

@@ -55,7 +55,7 @@ func scriptParams(t *testing.T) testscript.Params {
 				}
 				e.Setenv("PATH", filepath.Dir(bin)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			}
-			for _, k := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"} {
+			for _, k := range goSettings() {
 				out, err := exec.Command("go", "env", k).Output()
 				if err != nil {
 					return err
