@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,8 +94,9 @@ func (w *lendWorld) session(args ...string) *lendTalk {
 	return &lendTalk{lendWorld: w, in: in, lines: bufio.NewScanner(out), wait: cmd.Wait}
 }
 
-// call makes a call of a tool and returns why it failed, or nothing.
-func (s *lendTalk) call(toolName string) (failed string) {
+// call makes a call of a tool and returns why it failed, or nothing. At is called when it
+// reports progress.
+func (s *lendTalk) call(toolName string, at ...func()) (failed string) {
 	s.t.Helper()
 	s.n++
 	id := fmt.Sprintf("c%d", s.n)
@@ -113,6 +115,11 @@ func (s *lendTalk) call(toolName string) (failed string) {
 				s.t.Fatalf("%s", s.lines.Bytes())
 			}
 			return l.Error.Message
+		}
+		for _, f := range at {
+			if l.Type == "tool_progress" && l.ID == id {
+				f()
+			}
 		}
 	}
 	s.t.Fatal("the session ended")
@@ -152,6 +159,24 @@ func TestRevokedByAnotherProcess(t *testing.T) {
 	}
 	w.ok("grants", "revoke", "blade-tool-hash")
 	s.comesTo(false, false)
+	s.end()
+}
+
+// A running call loses what is taken back from its tool.
+func TestRevokedWhileItRuns(t *testing.T) {
+	w := newLendWorld(t)
+	if err := os.Truncate(filepath.Join(w.dir, "f"), 64<<30); err != nil {
+		t.Skipf("no sparse files here: %v", err)
+	}
+	w.ok("grant", "blade-tool-hash", "--tool", "Hash", "--allow-read", w.dir)
+	s := w.session()
+	revoke := sync.OnceFunc(func() { w.ok("grants", "revoke", "blade-tool-hash") })
+	if got := s.call("Hash", revoke); !strings.Contains(got, "f") || strings.Contains(got, "NOT_GRANTED") {
+		t.Errorf("it ended with %q", got)
+	}
+	if got := s.call("Hash"); !strings.Contains(got, "bladehost grant blade-tool-hash --tool Hash") {
+		t.Errorf("afterwards: %q", got)
+	}
 	s.end()
 }
 
