@@ -519,6 +519,56 @@ func TestGrepUnreadable(t *testing.T) {
 	}
 }
 
+// What has become a link between the walk and the search is not followed, wherever it leads and however large the
+// file is.
+func TestGrepSwapped(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs symbolic links")
+	}
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, large := filepath.Join(base, "w"), strings.Repeat("x\n", 300<<10)
+	write(t, base, map[string]string{
+		"w/a": "x", "w/b": "x", "w/c": large, "w/d/e": "x", "w/d/f": large, "w/g/h": "x", "w/same": "x", "w/i/h": "x",
+		"out/a": "x secret", "out/e": "x secret", "out/f": large + "x secret", "w/k/h": "x",
+	})
+	q := GrepQuery{Start: target(t, root, ""), Pattern: "x", Mode: ModeContent}
+	re, err := compile("x", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &grep{ctx: t.Context(), q: q, re: re, base: root + "/"}
+	f, tree, err := openTree(q.Start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	g.tree = tree
+	var a GrepAnswer
+	if err := g.list(&selection{}, &a); err != nil || len(g.files) != 9 {
+		t.Fatal(g.files, err)
+	}
+	for name, to := range map[string]string{"a": "../out/a", "c": "../out/f", "d": "../out", "g": base + "/out", "k": base + "/w/i"} {
+		p := filepath.Join(root, name)
+		if err := os.RemoveAll(p); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.run(&a)
+	var got []string
+	for _, f := range a.Files {
+		got = append(got, strings.TrimPrefix(f.Path, root+"/"))
+	}
+	if s := strings.Join(got, " "); s != "b i/h same" || g.skipped.Load() != 6 {
+		t.Errorf("%s are searched, %d skipped", s, g.skipped.Load())
+	}
+}
+
 // FuzzGrepPattern: a pattern that compiles finds the same with a full scan of each line.
 func FuzzGrepPattern(f *testing.F) {
 	for _, p := range patterns {

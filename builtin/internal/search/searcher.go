@@ -94,7 +94,7 @@ func (s *searcher) file(rel string) *FileHits {
 // look opens and searches a file. Most fit into the buffer, and are read by one piece.
 func (s *searcher) look(rel string) error {
 	if s.buf == nil {
-		s.buf = make([]byte, 0, 256<<10)
+		s.buf = make([]byte, 0, 512<<10)
 	}
 	if s.g.tree != nil && rel != "" && s.g.q.window == 0 {
 		n, all, err := s.g.tree.Read(rel, s.buf[:cap(s.buf)])
@@ -183,9 +183,9 @@ func (s *searcher) search(f *fs.File, buf []byte) error {
 	}
 }
 
-// keep keeps the buffer for the next file, unless it is a large one.
+// keep keeps the buffer for the next file, unless it is a large one, or smaller than the one there is.
 func (s *searcher) keep(buf []byte) {
-	if cap(buf) <= 1<<20 {
+	if cap(buf) <= 1<<20 && cap(buf) > cap(s.buf) {
 		s.buf = buf
 	}
 }

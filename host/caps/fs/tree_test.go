@@ -92,6 +92,9 @@ func TestTree(t *testing.T) {
 				}
 			}
 		}
+		if _, err := readTree(tr, "gooddir/f.txt"); tr.raw && ErrnoOf(err) != ELOOP {
+			t.Errorf("a link on the way that stays inside: %v", err)
+		}
 		_, err := readTree(tr, "d")
 		wantErr(t, "read a folder", err, EISDIR)
 		_, err = tr.Folder("inside.txt")
