@@ -96,7 +96,7 @@ func (s *searcher) look(rel string) error {
 	if s.buf == nil {
 		s.buf = make([]byte, 0, 512<<10)
 	}
-	if s.g.tree != nil && rel != "" && s.g.q.window == 0 {
+	if s.g.tree != nil && s.g.tree.Direct() && rel != "" && s.g.q.window == 0 {
 		n, all, err := s.g.tree.Read(rel, s.buf[:cap(s.buf)])
 		switch {
 		case err != nil:

@@ -36,6 +36,10 @@ func (f *File) Tree() (*Tree, error) {
 	return t, nil
 }
 
+// Direct reports whether a path is opened in one call. Else its folders are opened one by one each time, so that
+// many files of one folder are better opened through its Dir.
+func (t *Tree) Direct() bool { return t.raw }
+
 // plain reports whether a path has only names in it.
 func plain(path string) bool {
 	if len(path) > maxPath || strings.IndexByte(path, 0) >= 0 {
