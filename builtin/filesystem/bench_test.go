@@ -73,18 +73,20 @@ func sources(n int) map[string]string {
 	return files
 }
 
-// against runs ours and ripgrep in turns, and reports the medians of both, in milliseconds, and the median of the
-// ratios of the pairs.
+// against runs ours and ripgrep in turns, and reports the medians of both, in milliseconds, and those of the ratios of
+// the pairs: of the time, and of the work of the processors, which others on the machine do not change as much.
 func against(b *testing.B, ours func(), args ...string) {
 	rg := search.LookRipgrep("")
 	if rg == "" {
 		b.Skip("ripgrep is not installed")
 	}
+	var work time.Duration
 	theirs := func() {
 		cmd := exec.CommandContext(b.Context(), rg, append([]string{"--no-config"}, args...)...)
 		if out, err := cmd.Output(); err != nil && (cmd.ProcessState.ExitCode() != 1 || len(out) > 0) {
 			b.Fatal(err)
 		}
+		work = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 	timed := func(f func()) float64 {
 		start := time.Now()
@@ -92,13 +94,16 @@ func against(b *testing.B, ours func(), args ...string) {
 		return float64(time.Since(start)) / 1e6
 	}
 	ours() // what is made once, and the caches of the system
-	var x, y, ratio []float64
+	var x, y, ratio, works []float64
 	for b.Loop() {
+		before := cpuTime()
 		x = append(x, timed(ours))
+		worked := cpuTime() - before
 		y = append(y, timed(theirs))
 		ratio = append(ratio, x[len(x)-1]/y[len(y)-1])
+		works = append(works, float64(worked)/float64(work))
 	}
-	for unit, list := range map[string][]float64{"ms-ours": x, "ms-rg": y, "x-rg": ratio} {
+	for unit, list := range map[string][]float64{"ms-ours": x, "ms-rg": y, "x-rg": ratio, "x-rg-work": works} {
 		slices.Sort(list)
 		b.ReportMetric(list[len(list)/2], unit)
 	}
