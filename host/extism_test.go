@@ -28,7 +28,7 @@ func extismFile(t *testing.T, name string) []byte {
 // A plugin of bladehost's contract that is built with Extism's own kit goes
 // through the same session as any other.
 func TestExtismSession(t *testing.T) {
-	h := newHost(t, Options{CacheDir: t.TempDir()})
+	h := newHost(t, Options{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	module, err := WithManifest(guesttest.Go(t, "../testdata/extism", "./guest"), extismFile(t, "guest/manifest.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func TestKits(t *testing.T) {
 				t.Errorf("the guest has %d bytes; 150 KiB are allowed", len(module))
 			}
 			logs := &logLines{}
-			h := newHost(t, Options{CacheDir: t.TempDir(), Log: slog.New(logs)})
+			h := newHost(t, Options{CacheDir: filepath.Join(t.TempDir(), "cache"), Log: slog.New(logs)})
 			told, err := h.Describe(t.Context(), module)
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -80,7 +81,7 @@ func TestVectors(t *testing.T) {
 	if err := json.Unmarshal(raw, &list); err != nil {
 		t.Fatal(err)
 	}
-	h := newHost(t, Options{CacheDir: t.TempDir()})
+	h := newHost(t, Options{CacheDir: filepath.Join(t.TempDir(), "cache")})
 	p := conformance(t, h)
 	for _, v := range list {
 		t.Run(v.Name, func(t *testing.T) {

@@ -74,8 +74,9 @@ type instance struct {
 	logged  int
 	// hostCalls counts the calls of host functions since the last look at the clock.
 	hostCalls int
-	// endedAt is when the call's context was seen to have ended.
-	endedAt time.Time
+	// endedAt is when the call's context ended, as far as it is known, and seenAt when
+	// the host first looked after that.
+	endedAt, seenAt time.Time
 	// polled says that the guest asks for cancellation at all, noticed that it
 	// knows of one.
 	polled, noticed bool
@@ -121,7 +122,7 @@ func (i *instance) enter(p phase) {
 // hold sets the instance up to run guest code for a context.
 func (i *instance) hold(ctx context.Context, at *place) {
 	i.ctx, i.at = ctx, at
-	i.stopped, i.endedAt, i.hostCalls = running, time.Time{}, 0
+	i.stopped, i.endedAt, i.seenAt, i.hostCalls = running, time.Time{}, time.Time{}, 0
 	i.polled, i.noticed = false, false
 	i.memory.bounds().refused = false
 	i.logged = 0

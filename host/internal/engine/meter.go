@@ -17,8 +17,9 @@ import (
 // host's garbage collector waits for a guest.
 const slice = 1_000_000
 
-// notice is how long a guest that asks for cancellation has to ask again, and
-// cleanup how long it may run once it knows, both since the end of its context.
+// notice is how long a guest that asks for cancellation has to ask again, since the
+// host first saw it run after the end of its context: it may have had no processor
+// before. cleanup is how long it may run once it knows, since that end.
 // A guest that never asked is stopped at once.
 const (
 	notice  = 50 * time.Millisecond
@@ -126,7 +127,7 @@ func (i *instance) due(now time.Time) stop {
 	case i.phase == phaseReturned, i.noticed:
 		patience = i.plugin.e.opt.cleanup
 	case i.polled:
-		patience = notice
+		patience, since = notice, i.seenAt
 	}
 	if now.Sub(since) >= patience {
 		return stopCall
@@ -143,6 +144,9 @@ func (i *instance) ended(now time.Time) (since time.Time, ended bool) {
 	}
 	deadline, timed := i.ctx.Deadline()
 	past := timed && !now.Before(deadline)
+	if i.seenAt.IsZero() && (past || i.ctx.Err() != nil) {
+		i.seenAt = now
+	}
 	if past {
 		runtime.Gosched() // lets the timer run, so that the context has its cause
 	}

@@ -80,7 +80,7 @@ func TestNothingStays(t *testing.T) {
 	if !raceEnabled { // it makes compiling a Go program a matter of minutes
 		guests = append(guests, stateGuest{"Go", "State", sign(t, guesttest.Go(t, ".", "./testdata/gostate")), `"Line":"the "`})
 	}
-	cache := t.TempDir()
+	cache := filepath.Join(t.TempDir(), "cache") // made by the engine, whatever the umask
 	for _, reset := range resets(t) {
 		for _, level := range []level{strict, snapshot, fresh} {
 			e := newEngine(t, Options{Reset: reset, level: &level, CacheDir: cache})
@@ -153,7 +153,7 @@ func findsTheSame(t *testing.T, g *Guest, seen string) {
 	t.Helper()
 	var first json.RawMessage
 	var same *instance
-	for k := range 5 {
+	for k, again := 0, 0; again < 5; k++ {
 		r, err := try(t, g, long, tool.Config{})
 		if err != nil || r.IsError() {
 			t.Fatal(r.Error, err)
@@ -172,11 +172,17 @@ func findsTheSame(t *testing.T, g *Guest, seen string) {
 			if i != nil {
 				t.Fatal("an instance was kept")
 			}
+			again++
 			continue
-		case i == nil || (same != nil && i != same):
-			t.Fatal("the instance was not used again")
+		case i == nil || (same != nil && i != same): // dropped, if a busy machine kept it from returning in time
+			if k == 100 {
+				t.Fatal("no instance is used again")
+			}
+			same, again = nil, 0
+			continue
 		}
 		same = i
+		again++
 		atHome(t, p, i)
 	}
 }

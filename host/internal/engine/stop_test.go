@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ func TestManyEndlessGuests(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("worst overrun %v", worst)
-	if worst > 5*time.Second {
+	if worst > enough {
 		t.Errorf("a guest overran its deadline by %v", worst)
 	}
 }
@@ -109,6 +110,27 @@ func TestOneProcessor(t *testing.T) {
 	}
 }
 
+// asked is a guest's first look at whether it should stop; the host sees the message.
+const asked = `(drop (call $yield (i32.const 20) (i32.const 19))) `
+
+// told runs a guest whose call ends as at a deadline, soon after it has asked, and says how
+// long it was still there.
+func told(t testing.TB, g *Guest) (*abi.Result, time.Duration, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var ended atomic.Int64
+	begun := time.Now()
+	r, err := g.Execute(ctx, tool.NewCall(tool.Config{Yield: func(abi.Yield, func() func()) error {
+		time.AfterFunc(5*time.Millisecond, func() { // it is back in the guest by then, or learns it from the yield
+			ended.Store(int64(time.Since(begun)))
+			cancel(&tool.CancelError{Reason: abi.CancelDeadline})
+		})
+		return nil
+	}}))
+	return r, time.Since(begun) - time.Duration(ended.Load()), err
+}
+
 // The ladder: told, then stopped; and never stopped while there is nothing to stop
 // for.
 func TestLadder(t *testing.T) {
@@ -118,15 +140,17 @@ func TestLadder(t *testing.T) {
 		want       verdict
 		// least is how long after its deadline the guest is still there.
 		least time.Duration
+		// asks says that the call ends when it has asked, however long that took.
+		asks bool
 	}{
-		{"never asks", `(loop $l (br $l)))`, stops(), 0},
-		{"asks once, before", `(drop (call $cancelled)) (loop $l (br $l)))`, stops(), notice},
-		{"asks and does not mind", `(loop $l (drop (call $cancelled)) (br $l)))`, stops(), 4 * notice},
-		{"asks and ends with a result", `(loop $l (br_if $l (i32.eqz (call $cancelled)))) ` + isNull + `)`, ok(), 0},
-		{"asks and ends without", `(loop $l (br_if $l (i32.eqz (call $cancelled)))))`, fails(abi.CodeGuestNoResult), 0},
-		{"asks and traps", `(loop $l (br_if $l (i32.eqz (call $cancelled)))) unreachable)`, fails(abi.CodeGuestTrap), 0},
-		{"is told by the deadline", `(loop $l (br_if $l (i64.ne (call $deadline) (i64.const 0)))) ` + isNull + `)`, ok(), 0},
-		{"is told why", `(local i32) (loop $l (br_if $l (i32.eqz (local.tee 2 (call $cancelled))))) (if (i32.ne (local.get 2) (i32.const 3)) (then unreachable)) ` + isNull + `)`, ok(), 0},
+		{"never asks", `(loop $l (br $l)))`, stops(), 0, false},
+		{"asks once, before", asked + `(drop (call $cancelled)) (loop $l (br $l)))`, stops(), notice, true},
+		{"asks and does not mind", asked + `(loop $l (drop (call $cancelled)) (br $l)))`, stops(), 4 * notice, true},
+		{"asks and ends with a result", asked + `(loop $l (br_if $l (i32.eqz (call $cancelled)))) ` + isNull + `)`, ok(), 0, true},
+		{"asks and ends without", asked + `(loop $l (br_if $l (i32.eqz (call $cancelled)))))`, fails(abi.CodeGuestNoResult), 0, true},
+		{"asks and traps", asked + `(loop $l (br_if $l (i32.eqz (call $cancelled)))) unreachable)`, fails(abi.CodeGuestTrap), 0, true},
+		{"is told by the deadline", `(loop $l (br_if $l (i64.ne (call $deadline) (i64.const 0)))) ` + isNull + `)`, ok(), 0, false},
+		{"is told why", `(local i32) ` + asked + `(loop $l (br_if $l (i32.eqz (local.tee 2 (call $cancelled))))) (if (i32.ne (local.get 2) (i32.const 3)) (then unreachable)) ` + isNull + `)`, ok(), 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := patient
@@ -134,7 +158,14 @@ func TestLadder(t *testing.T) {
 				e = brief
 			}
 			g := pick(t, load(t, e, watGuest(t, head+c.body)), emptyWorld(), "Wat")
-			r, over, err := admitted(t, g, short, tool.Config{})
+			var r *abi.Result
+			var over time.Duration
+			var err error
+			if c.asks {
+				r, over, err = told(t, g)
+			} else {
+				r, over, err = admitted(t, g, short, tool.Config{})
+			}
 			if c.name == "is told by the deadline" && err != nil {
 				// It never asked for a reason, so it may have been stopped just before.
 				judge(t, stops(), r, err)
@@ -146,6 +177,25 @@ func TestLadder(t *testing.T) {
 				t.Errorf("it ended %v after its deadline, want at least %v", over, c.least)
 			}
 		})
+	}
+}
+
+// A guest that asks, and had no processor when its call ended, still has its time to ask again.
+func TestNoticeStartsWhenItRuns(t *testing.T) {
+	end := time.Now()
+	ctx, cancel := context.WithDeadline(t.Context(), end)
+	defer cancel()
+	<-ctx.Done()
+	for polled, want := range map[bool]stop{true: running, false: stopCall} {
+		i := &instance{plugin: &Plugin{e: &Engine{}}, ctx: ctx, phase: phaseRun, polled: polled}
+		for _, late := range []time.Duration{time.Hour, time.Hour + notice - 1} {
+			if got := i.due(end.Add(late)); got != want {
+				t.Errorf("polled %v, %v after the end: %v", polled, late, got)
+			}
+		}
+		if got := i.due(end.Add(time.Hour + notice)); got != stopCall {
+			t.Errorf("polled %v: it was not stopped", polled)
+		}
 	}
 }
 
@@ -166,8 +216,8 @@ func TestAfterRet(t *testing.T) {
 		}
 	})
 	t.Run("runs on past the end of the call", func(t *testing.T) {
-		g := pick(t, load(t, e, watGuest(t, head+isNull+`(loop $l (br $l)))`)), emptyWorld(), "Wat")
-		r, err := try(t, g, short, tool.Config{})
+		g := pick(t, load(t, e, watGuest(t, head+asked+isNull+`(loop $l (br $l)))`)), emptyWorld(), "Wat")
+		r, _, err := told(t, g)
 		judge(t, ok(), r, err)
 	})
 	t.Run("waits", func(t *testing.T) {
