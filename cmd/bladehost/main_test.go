@@ -101,28 +101,18 @@ func buildPlugins(top string) (map[string]string, error) {
 		return nil, err
 	}
 	paths := map[string]string{}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var first error
-	for name, source := range map[string]string{
+	for name, source := range map[string]string{ // one after the other: compiling has a time limit, whatever else the machine does
 		"hash": filepath.Join(top, "plugins", "blade-tool-hash"), "jq": filepath.Join(top, "plugins", "blade-tool-jq"),
 		"conformance": conformance, "measure": filepath.Join(top, "testdata", "wasm", "spec-example.wasm"),
 	} {
-		wg.Go(func() {
-			out := filepath.Join(shared.dir, name+".wasm")
-			cmd := exec.Command(bin, "build", source, "-o", out)
-			cmd.Env = processEnv(buildPlaces())
-			msg, err := cmd.CombinedOutput()
-			mu.Lock()
-			defer mu.Unlock()
-			paths[name] = out
-			if err != nil && first == nil {
-				first = &buildError{string(msg), err}
-			}
-		})
+		paths[name] = filepath.Join(shared.dir, name+".wasm")
+		cmd := exec.Command(bin, "build", source, "-o", paths[name])
+		cmd.Env = processEnv(buildPlaces())
+		if msg, err := cmd.CombinedOutput(); err != nil {
+			return nil, &buildError{string(msg), err}
+		}
 	}
-	wg.Wait()
-	return paths, first
+	return paths, nil
 }
 
 // buildPlaces is where the plugins are built: with places of their own, for there may be no home folder, and

@@ -126,6 +126,7 @@ func TestGrepAsRipgrep(t *testing.T) {
 		t.Fatal("ripgrep is needed (Debian: apt-get install ripgrep)")
 	}
 	root := corpus(t)
+	start := target(t, root, "")
 	for _, p := range compared() {
 		for _, multiline := range []bool{false, true} {
 			args := []string{"-e", asciiClasses(p)}
@@ -143,7 +144,7 @@ func TestGrepAsRipgrep(t *testing.T) {
 				}
 			}
 			for _, help := range []string{"", rg} {
-				q := GrepQuery{Start: target(t, root, ""), Pattern: p, Mode: ModeContent, Multiline: multiline, Ripgrep: help, ask: true}
+				q := GrepQuery{Start: start, Pattern: p, Mode: ModeContent, Multiline: multiline, Ripgrep: help, ask: true}
 				a := grepAll(t, q)
 				got := map[string]string{}
 				for _, f := range a.Files {
@@ -194,9 +195,10 @@ func TestGrepSameWithRipgrep(t *testing.T) {
 	}
 	root := corpus(t)
 	write(t, root, map[string]string{".gitignore": "tabs.txt\n", ".hidden": "needle\n", "node_modules/x.js": "needle\n"})
+	start := target(t, root, "")
 	for _, p := range compared() {
 		for _, q := range []GrepQuery{{Mode: ModeFiles}, {Mode: ModeCount}, {Mode: ModeContent, Before: 2, After: 1}, {Mode: ModeContent, Fold: true}, {Mode: ModeContent, Glob: "*.txt"}, {Mode: ModeContent, Type: "go"}, {Mode: ModeCount, Multiline: true, Fold: true}, {Mode: ModeContent, Enough: 2}} {
-			q.Pattern, q.Start = p, target(t, root, "")
+			q.Pattern, q.Start = p, start
 			plain := grepAll(t, q)
 			q.Ripgrep, q.ask = rg, true
 			helped := grepAll(t, q)
@@ -269,8 +271,9 @@ func TestGrepRipgrepLeavesNothingOut(t *testing.T) {
 		rounds = 20
 	}
 	asked := 0
+	start := target(t, root, "")
 	for range rounds {
-		q := GrepQuery{Start: target(t, root, ""), Pattern: r.piece(3), Mode: ModeContent, Fold: r.IntN(3) == 0, Multiline: r.IntN(3) == 0}
+		q := GrepQuery{Start: start, Pattern: r.piece(3), Mode: ModeContent, Fold: r.IntN(3) == 0, Multiline: r.IntN(3) == 0}
 		plain, err := Grep(t.Context(), q)
 		if err != nil {
 			continue // a repetition of what cannot be repeated, say
@@ -302,9 +305,10 @@ func TestGrepNoInjection(t *testing.T) {
 	if err := os.WriteFile(fake, []byte("#!/bin/sh\necho 'no' >&2\nexit 2\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	start := target(t, root, "")
 	for _, rg := range []string{LookRipgrep(""), fake, "/does/not/exist"} {
 		for _, p := range []string{"--pre=touch " + marker, "-f/etc/passwd", "--files", "-needle", "needle -x"} {
-			a := grepAll(t, GrepQuery{Start: target(t, root, ""), Pattern: p, Mode: ModeFiles, Ripgrep: rg, ask: true})
+			a := grepAll(t, GrepQuery{Start: start, Pattern: p, Mode: ModeFiles, Ripgrep: rg, ask: true})
 			if want := map[bool]int{true: 1, false: 0}[p == "needle -x"]; len(a.Files) != want {
 				t.Errorf("%q with %q: %d files", p, rg, len(a.Files))
 			}

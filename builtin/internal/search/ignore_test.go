@@ -18,16 +18,23 @@ import (
 
 func target(t testing.TB, root, path string) *file.Target {
 	t.Helper()
+	x, end := opened(t, root, path)
+	t.Cleanup(end)
+	return x
+}
+
+func opened(t testing.TB, root, path string) (x *file.Target, end func()) {
+	t.Helper()
 	a, err := file.Open(tool.Snapshot{Roots: []string{root}, Cwd: root}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(a.Close)
-	x, err := a.Folder(path)
+	x, err = a.Folder(path)
 	if err != nil {
+		a.Close()
 		t.Fatal(err)
 	}
-	return x
+	return x, a.Close
 }
 
 func write(t testing.TB, root string, files map[string]string) {
@@ -60,7 +67,9 @@ func visited(t testing.TB, root, start string) []string {
 	t.Helper()
 	var mu sync.Mutex
 	var out []string
-	_, err := Walk{Start: target(t, root, start), Hidden: true, Visit: func(string) func(*Entry) bool {
+	folder, end := opened(t, root, start)
+	defer end()
+	_, err := Walk{Start: folder, Hidden: true, Visit: func(string) func(*Entry) bool {
 		return func(e *Entry) bool {
 			mu.Lock()
 			defer mu.Unlock()
