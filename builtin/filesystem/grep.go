@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/bladehost/bladehost/abi"
 	"github.com/bladehost/bladehost/builtin/internal/args"
@@ -187,12 +186,7 @@ func secrecy(path string) int {
 // plainName reports whether the name of a file surely does not make it a secret, so that the rules need not be
 // asked. Most names are told by it.
 func plainName(name string) bool {
-	for i := range len(name) {
-		if name[i] >= utf8.RuneSelf { // its lower case may be a letter of ASCII
-			return false
-		}
-	}
-	low := strings.ToLower(name)
+	low := strings.ToLower(name) // as the rules do
 	for _, p := range [...]string{".", "id_", "keystore", "pgpass", "my.cnf", "service-account", "config.", "secrets."} {
 		if strings.HasPrefix(low, p) {
 			return false
