@@ -134,25 +134,21 @@ func BenchmarkGrepAgainstRipgrep(b *testing.B) {
 		{"context", map[string]any{"output_mode": "content", "-C": 2}, []string{"-n", "-C2"}},
 	}
 	for _, c := range []struct {
-		name, pattern   string
-		fold, multiline bool
+		name, pattern string
+		fold          bool
 	}{
-		{"literal", `ReadFrom`, false, false}, {"absent", `noSuchThing`, false, false}, {"fold", `readfrom`, true, false}, {"prefix", `func \w+\(ctx`, false, false},
-		{"suffix", `[A-Z]\w+Error\b`, false, false}, {"words", `\w+\s+=\s+\w+\(\)\s*$`, false, false}, {"either", `ReadFrom|WriteTo|größer`, false, false},
-		{"foldclass", `read[a-z]+\(`, true, false}, {"multiline", `\w+ != nil \{\n\s+return [a-z]+\n`, false, true}, {"multifold", `APPEND\([^)]+\)\n\}`, true, true},
+		{"literal", `ReadFrom`, false}, {"absent", `noSuchThing`, false}, {"fold", `readfrom`, true}, {"prefix", `func \w+\(ctx`, false},
+		{"suffix", `[A-Z]\w+Error\b`, false}, {"words", `\w+\s+=\s+\w+\(\)\s*$`, false}, {"either", `ReadFrom|WriteTo|größer`, false}, {"foldclass", `read[a-z]+\(`, true},
 	} {
 		for _, m := range modes {
 			for way, r := range map[string]*room{"native": native, "helped": helped} {
-				in := map[string]any{"pattern": c.pattern, "-i": c.fold, "multiline": c.multiline}
+				in := map[string]any{"pattern": c.pattern, "-i": c.fold}
 				for k, v := range m.more {
 					in[k] = v
 				}
 				args := append([]string{"-e", c.pattern, r.root}, m.args...)
 				if c.fold {
 					args = append(args, "-i")
-				}
-				if c.multiline {
-					args = append(args, "-U", "--multiline-dotall")
 				}
 				call := host.Call{Tool: "Grep", Input: r.input(in)}
 				b.Run(filepath.ToSlash(filepath.Join(c.name, m.name, way)), func(b *testing.B) {

@@ -35,8 +35,7 @@ type Options struct {
 	// bytes.
 	PDFChild []string
 	// Ripgrep is the program that Grep asks which files may match before it looks for
-	// itself, where the pattern is too large to be looked for as fast here: empty means rg
-	// in PATH, where there is one. "-" means none.
+	// itself: empty means rg in PATH, where there is one. "-" means none.
 	Ripgrep string
 }
 

@@ -45,7 +45,7 @@ func TestGrepSecrets(t *testing.T) {
 		for _, in := range []map[string]any{
 			{}, {"glob": "**/.ssh/*"}, {"glob": ".*"}, {"glob": ".env"}, {"glob": "*.pem"}, {"glob": "!*.txt"}, {"path": "."}, {"path": "sub"}, {"glob": "{.env,id_rsa}", "output_mode": "count"},
 		} {
-			in["pattern"] = "KEY|[a-z]{600}" // one that ripgrep is asked about
+			in["pattern"] = "KEY"
 			if in["output_mode"] == nil {
 				in["output_mode"] = "content"
 			}
@@ -146,7 +146,7 @@ func TestGrepSparse(t *testing.T) {
 				t.Skipf("no sparse files: %v", err)
 			}
 		}
-		res := r.ok("Grep", map[string]any{"pattern": "hit|[a-z]{600}"}) // one that ripgrep is asked about
+		res := r.ok("Grep", map[string]any{"pattern": "hit"})
 		if d := data[honestOut](t, res); len(d.Matches) != 2 {
 			t.Errorf("%s: %s", rg, res.Model)
 		}

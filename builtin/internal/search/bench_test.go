@@ -60,7 +60,7 @@ func BenchmarkGrep(b *testing.B) {
 				b.Run(fmt.Sprintf("%d/%s/%s", i, m, name), func(b *testing.B) {
 					t := goTree(b)
 					for b.Loop() {
-						if _, err := Grep(b.Context(), GrepQuery{Start: t, Pattern: p, Mode: m, Ripgrep: rg, ask: true}); err != nil {
+						if _, err := Grep(b.Context(), GrepQuery{Start: t, Pattern: p, Mode: m, Ripgrep: rg}); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -54,10 +54,9 @@ type GrepQuery struct {
 	// Secret tells, for an absolute folder without links, which names in it are of files that a search over a
 	// folder leaves out; nil means none. A start that is a file is searched whatever it says.
 	Secret func(folder string) func(name string) bool
-	// Ripgrep is the program that is asked which files may match where the pattern is a large one, or empty.
+	// Ripgrep is the program that is asked which files may match, or empty.
 	Ripgrep string
 
-	ask      bool          // tests: ripgrep is asked whatever the pattern
 	plain    bool          // tests: RE2 finds all lines
 	window   int           // tests: how much of a file is in memory at once
 	patience time.Duration // tests: in the place of MaxGrepTime
@@ -140,8 +139,10 @@ func Grep(ctx context.Context, q GrepQuery) (GrepAnswer, error) {
 	}
 	if err == nil {
 		a.Searched = len(g.files)
-		if st.IsDir() && q.Ripgrep != "" && re.rust != "" && len(g.files) > 0 && (q.ask || re.large()) && g.narrow(q.Ripgrep) {
-			a.Strategy = "ripgrep"
+		if st.IsDir() && q.Ripgrep != "" && re.rust != "" && len(g.files) > 0 {
+			if g.narrow(q.Ripgrep) {
+				a.Strategy = "ripgrep"
+			}
 		}
 		g.run(&a)
 		a.Skipped += g.skipped.Load()

@@ -144,7 +144,7 @@ func TestGrepAsRipgrep(t *testing.T) {
 				}
 			}
 			for _, help := range []string{"", rg} {
-				q := GrepQuery{Start: start, Pattern: p, Mode: ModeContent, Multiline: multiline, Ripgrep: help, ask: true}
+				q := GrepQuery{Start: start, Pattern: p, Mode: ModeContent, Multiline: multiline, Ripgrep: help}
 				a := grepAll(t, q)
 				got := map[string]string{}
 				for _, f := range a.Files {
@@ -200,32 +200,11 @@ func TestGrepSameWithRipgrep(t *testing.T) {
 		for _, q := range []GrepQuery{{Mode: ModeFiles}, {Mode: ModeCount}, {Mode: ModeContent, Before: 2, After: 1}, {Mode: ModeContent, Fold: true}, {Mode: ModeContent, Glob: "*.txt"}, {Mode: ModeContent, Type: "go"}, {Mode: ModeCount, Multiline: true, Fold: true}, {Mode: ModeContent, Enough: 2}} {
 			q.Pattern, q.Start = p, start
 			plain := grepAll(t, q)
-			q.Ripgrep, q.ask = rg, true
+			q.Ripgrep = rg
 			helped := grepAll(t, q)
 			if !reflect.DeepEqual(plain.Files, helped.Files) {
 				t.Errorf("%+v: %d files natively, %d with ripgrep", q, len(plain.Files), len(helped.Files))
 			}
-		}
-	}
-}
-
-// ripgrep is asked where the pattern is too large for an automaton, and nowhere else.
-func TestGrepAsksForLargePatterns(t *testing.T) {
-	rg := LookRipgrep("")
-	if rg == "" {
-		t.Fatal("ripgrep is needed (Debian: apt-get install ripgrep)")
-	}
-	root := corpus(t)
-	for _, c := range []struct {
-		q    GrepQuery
-		want string
-	}{
-		{GrepQuery{Pattern: `needle`}, "native"}, {GrepQuery{Pattern: `\w+dle`}, "native"}, {GrepQuery{Pattern: `needle|[a-z]{600}`}, "ripgrep"},
-		{GrepQuery{Pattern: `needle|[a-z]{600}`, Multiline: true}, "native"}, {GrepQuery{Pattern: `\Aneedle`}, "native"},
-	} {
-		c.q.Start, c.q.Mode, c.q.Ripgrep = target(t, root, ""), ModeFiles, rg
-		if a := grepAll(t, c.q); a.Strategy != c.want {
-			t.Errorf("%q (multiline %v) was searched by %s", c.q.Pattern, c.q.Multiline, a.Strategy)
 		}
 	}
 }
@@ -278,7 +257,7 @@ func TestGrepRipgrepLeavesNothingOut(t *testing.T) {
 		if err != nil {
 			continue // a repetition of what cannot be repeated, say
 		}
-		q.Ripgrep, q.ask = rg, true
+		q.Ripgrep = rg
 		helped := grepAll(t, q)
 		if helped.Strategy == "ripgrep" {
 			asked++
@@ -308,7 +287,7 @@ func TestGrepNoInjection(t *testing.T) {
 	start := target(t, root, "")
 	for _, rg := range []string{LookRipgrep(""), fake, "/does/not/exist"} {
 		for _, p := range []string{"--pre=touch " + marker, "-f/etc/passwd", "--files", "-needle", "needle -x"} {
-			a := grepAll(t, GrepQuery{Start: start, Pattern: p, Mode: ModeFiles, Ripgrep: rg, ask: true})
+			a := grepAll(t, GrepQuery{Start: start, Pattern: p, Mode: ModeFiles, Ripgrep: rg})
 			if want := map[bool]int{true: 1, false: 0}[p == "needle -x"]; len(a.Files) != want {
 				t.Errorf("%q with %q: %d files", p, rg, len(a.Files))
 			}

@@ -78,10 +78,6 @@ func compile(pattern string, fold, multiline bool) (*regex, error) {
 	return x, nil
 }
 
-// large reports whether a pattern within lines is too large for an automaton of ours. ripgrep is not slower with
-// those, and with all others the two looks at each file cost more than they save.
-func (x *regex) large() bool { return x.lines && !x.literal && newDFA(x.tree) == nil }
-
 // carriage lets the end of a line also be a CR LF.
 func carriage(t *syntax.Regexp) *syntax.Regexp {
 	if t.Op == syntax.OpEndLine {
