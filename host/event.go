@@ -275,7 +275,7 @@ func checkValues(e *Event, raw map[string]json.RawMessage) error {
 			return fmt.Errorf("%s %s", issues[0].Pointer, issues[0].Message)
 		}
 	}
-	if e.Status != "" {
+	if _, extended := raw["status"]; extended {
 		return checkExtended(e)
 	}
 	return nil
