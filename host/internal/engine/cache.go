@@ -38,8 +38,9 @@ const (
 
 // index lists the digests of an entry's files by their path in the entry, and the
 // SHA-256 of the modules that it was made or found for: those were scanned, and
-// need not be again.
+// need not be again. Key is the entry's own: a folder under another's name is no entry.
 type index struct {
+	Key     string             `json:"key"`
 	Files   map[string]fileSum `json:"files"`
 	Sources []string           `json:"sources"`
 }
@@ -172,7 +173,7 @@ func (c *cacheDir) make(key, source string, build func(dir string) ([]byte, erro
 	if err := os.WriteFile(filepath.Join(tmp, moduleName), module, 0o600); err != nil {
 		return fmt.Errorf("write a cache entry: %w", err)
 	}
-	ix, err := newIndex(tmp, source)
+	ix, err := newIndex(tmp, key, source)
 	if err == nil {
 		err = ix.write(c.path, tmp)
 	}
@@ -192,8 +193,8 @@ func (c *cacheDir) make(key, source string, build func(dir string) ([]byte, erro
 }
 
 // newIndex lists what is in a folder.
-func newIndex(dir, source string) (*index, error) {
-	ix := &index{Files: map[string]fileSum{}, Sources: []string{source}}
+func newIndex(dir, key, source string) (*index, error) {
+	ix := &index{Key: key, Files: map[string]fileSum{}, Sources: []string{source}}
 	err := walkEntry(dir, func(rel, path string) error {
 		sum, err := fileDigest(path)
 		ix.Files[rel] = sum
@@ -216,7 +217,13 @@ func readIndex(dir string) (*index, error) {
 		return nil, err
 	}
 	ix := &index{}
-	return ix, json.Unmarshal(b, ix)
+	if err := json.Unmarshal(b, ix); err != nil {
+		return nil, err
+	}
+	if ix.Key != filepath.Base(dir) {
+		return nil, errors.New("the entry is another's")
+	}
+	return ix, nil
 }
 
 // walkEntry calls f with all files of an entry but its index.

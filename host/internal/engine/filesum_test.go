@@ -65,7 +65,7 @@ func TestEntryIsWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ix, err := newIndex(dir, "s")
+		ix, err := newIndex(dir, filepath.Base(dir), "s")
 		if err == nil {
 			err = ix.write(filepath.Dir(dir), dir)
 		}
@@ -160,5 +160,26 @@ func TestEntryIsWhole(t *testing.T) {
 				t.Error("it is taken with the module at hand")
 			}
 		})
+	}
+}
+
+// A whole entry under the name of another is no entry, however good it is.
+func TestCacheSwapped(t *testing.T) {
+	opt := Options{CacheDir: filepath.Join(t.TempDir(), "cache")}
+	good := watGuest(t, head+isNull+`)`)
+	other := watGuest(t, head+`unreachable)`)
+	compileHit(t, opt, good)
+	if _, err := load(t, newEngine(t, opt), other).Compile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(t, opt)
+	g, o := e.dir.entry(load(t, e, good).key), e.dir.entry(load(t, e, other).key)
+	for _, move := range [][2]string{{g, g + "-"}, {o, g}, {g + "-", o}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if compileHit(t, opt, good) || !compileHit(t, opt, good) {
+		t.Error("the entry of another module was used, or not replaced")
 	}
 }
