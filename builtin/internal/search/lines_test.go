@@ -3,6 +3,8 @@ package search
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -109,5 +111,18 @@ func TestLinesGiveUp(t *testing.T) {
 	}
 	if newFinder(re).dfa != nil {
 		t.Error("the automaton of a long pattern is begun")
+	}
+}
+
+// The place behind a part that RE2 gets is no line of its own.
+func TestEmptyMatchBetweenSegments(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "f"), []byte(strings.Repeat("é is no empty line\n", 2*segment/20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"^$", `^\s*$`} {
+		if a := grepAll(t, GrepQuery{Start: target(t, root, ""), Pattern: p, Mode: ModeCount}); len(a.Files) > 0 {
+			t.Errorf("%s: %+v", p, a.Files)
+		}
 	}
 }

@@ -276,6 +276,9 @@ func (w *windows) search(buf []byte, end int) {
 		to := w.segmentEnd(buf, at, end)
 		if at = w.lines(v, at, to); at < to && !w.finished && (len(g.re.need) == 0 || bytes.Contains(buf[at:to], g.re.need)) {
 			for _, m := range g.re.re.FindAllIndex(buf[at:to], -1) {
+				if at+m[0] == to && to < end {
+					break // an empty match behind the last line of the segment: the next one sees that place
+				}
 				v.match(at+m[0], at+m[1], end)
 				if w.enough() {
 					break
