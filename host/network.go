@@ -269,7 +269,7 @@ func (r *run) httpAnswer(in abi.HTTPRequestHead, res *caphttp.Response, s *secre
 	head := abi.HTTPResponseHead{Status: res.Status, URL: s.Text(res.URL), Length: res.Length, Headers: abi.HTTPHeaders{}}
 	for name, values := range res.Header {
 		for _, v := range values {
-			key := strings.ToLower(name)
+			key := s.Text(strings.ToLower(name))
 			head.Headers[key] = append(head.Headers[key], strings.ToValidUTF8(s.Text(v), "\ufffd"))
 		}
 	}
