@@ -193,7 +193,7 @@ func (r *run) serveHTTP(ctx context.Context, req tool.Request) (tool.Answer, err
 	effect.Status = strconv.Itoa(res.Status)
 	r.note(effect)
 	r.auditSecrets(in, effect.Target, "used")
-	return r.httpAnswer(in, res, s)
+	return r.httpAnswer(in, res, g.of.vault)
 }
 
 // auditSecrets records which secrets a request asked for.
@@ -265,33 +265,31 @@ func (r *run) fence(ctx context.Context, req *caphttp.Request) error {
 	return nil
 }
 
-func (r *run) httpAnswer(in abi.HTTPRequestHead, res *caphttp.Response, s *secrets.Scrubber) (tool.Answer, error) {
-	head := abi.HTTPResponseHead{Status: res.Status, URL: s.Text(res.URL), Length: res.Length, Headers: abi.HTTPHeaders{}}
-	for name, values := range res.Header {
-		for _, v := range values {
-			key := s.Text(strings.ToLower(name))
-			head.Headers[key] = append(head.Headers[key], strings.ToValidUTF8(s.Text(v), "\ufffd"))
-		}
-	}
+// httpAnswer is what the guest gets of an answer. What was used by then is taken out of
+// it, also where that was by another call while the body came.
+func (r *run) httpAnswer(in abi.HTTPRequestHead, res *caphttp.Response, v *secrets.Vault) (tool.Answer, error) {
 	if in.Stream {
 		body := struct {
 			io.Reader
 			io.Closer
-		}{s.Reader(res.Body), res.Body}
+		}{v.Reader(res.Body), res.Body}
 		id, err := r.streams.add(body)
 		if err != nil {
 			_ = body.Close()
 			return tool.Answer{}, err
 		}
+		head := httpHead(res, v.Scrubber())
 		head.Stream = int64(id)
 		return headOf(head)
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, release, err := readBody(res.Body, res.Length)
+	s := v.Scrubber()
 	if err != nil {
 		return tool.Answer{}, scrubbed(err, s)
 	}
 	body = s.Bytes(body)
+	head := httpHead(res, s)
 	head.Length = int64(len(body))
 	ans, err := headOf(head)
 	if err != nil {
@@ -300,6 +298,17 @@ func (r *run) httpAnswer(in abi.HTTPRequestHead, res *caphttp.Response, s *secre
 	}
 	ans.Body, ans.Release = body, release
 	return ans, nil
+}
+
+func httpHead(res *caphttp.Response, s *secrets.Scrubber) abi.HTTPResponseHead {
+	head := abi.HTTPResponseHead{Status: res.Status, URL: s.Text(res.URL), Length: res.Length, Headers: abi.HTTPHeaders{}}
+	for name, values := range res.Header {
+		for _, v := range values {
+			key := s.Text(strings.ToLower(name))
+			head.Headers[key] = append(head.Headers[key], strings.ToValidUTF8(s.Text(v), "\ufffd"))
+		}
+	}
+	return head
 }
 
 // CheckSettings is nil if settings fit the schema in a plugin's manifest, else an

@@ -200,13 +200,13 @@ func (s *Scrubber) scan(b []byte, end bool) (out, rest []byte) {
 // at is the longest form that b, which is not empty, starts with; begun says that b
 // is the beginning of a longer one.
 func (s *Scrubber) at(b []byte) (mark string, n int, begun bool) {
-	c, spelled, more := decode(b)
-	if !more && !s.starts[b[0]] && (spelled == 0 || !s.starts[c]) {
+	c := decode(b)
+	if !c.more && !s.starts[b[0]] && (c.n == 0 || !s.starts[c.text[0]] && (!c.two || !s.starts[c.raw])) {
 		return "", 0, false
 	}
 	for i := range s.forms {
 		f := &s.forms[i]
-		if first := f.text[0]; !more && first != b[0] && (spelled == 0 || first != c) {
+		if first := f.text[0]; !c.more && first != b[0] && !c.begins(first) {
 			continue
 		}
 		n, short := f.match(f.text, b)
@@ -220,20 +220,20 @@ func (s *Scrubber) at(b []byte) (mark string, n int, begun bool) {
 
 // Reader is r without the values, also where one is parted between two reads.
 func (s *Scrubber) Reader(r io.Reader) io.Reader {
-	if s.Empty() {
-		return r
-	}
-	return &scrubReader{s: s, r: r}
+	return &scrubReader{now: func() *Scrubber { return s }, r: r}
 }
 
+// Reader is r without the values that were used so far, and those that are used while
+// it is read. A nil Vault changes nothing.
+func (v *Vault) Reader(r io.Reader) io.Reader { return &scrubReader{now: v.Scrubber, r: r} }
+
 type scrubReader struct {
-	s *Scrubber
-	r io.Reader
-	// buf holds what was read; of its first held bytes nothing was given out yet.
-	buf  []byte
-	held int
-	out  []byte
-	err  error
+	now func() *Scrubber
+	r   io.Reader
+	// buf holds what was read; of its part rest nothing was given out yet, and out is
+	// what is to be given out.
+	buf, rest, out []byte
+	err            error
 }
 
 const scrubBuffer = 64 << 10
@@ -245,23 +245,33 @@ func (r *scrubReader) Read(p []byte) (int, error) {
 		if r.err != nil {
 			return 0, r.err
 		}
-		if len(r.buf)-r.held < scrubBuffer/2 { // what is held is at most a form
-			r.buf = append(r.buf[:r.held], make([]byte, scrubBuffer)...)
-		}
-		n, err := r.r.Read(r.buf[r.held:])
-		raw := r.buf[:r.held+n]
-		if r.held = 0; err != nil {
-			r.err, r.out = err, r.s.Bytes(raw)
+		if r.now().Empty() {
+			n, err := r.r.Read(p)
+			if r.now().Empty() {
+				return n, err
+			}
+			r.take(append([]byte(nil), p[:n]...), err) // one was used meanwhile
 			continue
 		}
-		var rest []byte
-		if r.out, rest = r.s.scan(raw, false); len(rest) > 0 {
-			// Out may lie in front of the rest in the same buffer.
-			r.buf = append([]byte(nil), rest...)
-			r.held = len(rest)
+		held := len(r.rest)
+		if free := len(r.buf) - held; free < scrubBuffer/2 {
+			r.buf = append(append(make([]byte, 0, held+scrubBuffer), r.rest...), make([]byte, scrubBuffer)...)
+		} else {
+			copy(r.buf, r.rest) // all in front of it was given out
 		}
+		n, err := r.r.Read(r.buf[held:])
+		r.take(r.buf[:held+n], err)
 	}
 	n := copy(p, r.out)
 	r.out = r.out[n:]
 	return n, nil
+}
+
+// take scrubs what was read.
+func (r *scrubReader) take(raw []byte, err error) {
+	if err != nil {
+		r.err, r.out, r.rest = err, r.now().Bytes(raw), nil
+		return
+	}
+	r.out, r.rest = r.now().scan(raw, false)
 }
