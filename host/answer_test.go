@@ -2,8 +2,13 @@ package host
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,5 +84,59 @@ func TestSecretUsedLate(t *testing.T) {
 	var none *secrets.Vault
 	if got, err := io.ReadAll(none.Reader(strings.NewReader(value))); err != nil || string(got) != value {
 		t.Errorf("without secrets: %q, %v", got, err)
+	}
+}
+
+// Answers of calls that run at once, up to the largest one, are each call's own: their
+// buffers are used again.
+func TestAnswersAtOnce(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.Query().Get("n"))
+		c := r.URL.Query().Get("c")
+		if r.URL.Query().Get("known") != "" {
+			w.Header().Set("Content-Length", strconv.Itoa(n))
+		}
+		for sent := 0; sent < n; {
+			part := strings.Repeat(c, min(n-sent, 100_000))
+			if _, err := io.WriteString(w, part); err != nil {
+				return
+			}
+			sent += len(part)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	u, err := url.Parse(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := netSession(t, newHost(t, Options{}), Grants{Net: []string{u.Host}, Secrets: []secrets.Grant{{Name: "TOKEN"}}, SecretSources: []secrets.Source{&memorySource{m: map[string]string{"TOKEN": theSecret}}}})
+	done := make(chan struct{})
+	for i := range 8 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			c, n := string(rune('a'+i)), 200_000+i*1000
+			for k := range 6 {
+				r := request(t, s, fmt.Sprintf(`{"url":"%s/?c=%s&n=%d&known=%s"}`, srv.URL, c, n, strings.Repeat("1", k%2)))
+				var out struct {
+					Body  string `json:"body"`
+					Bytes int    `json:"bytes"`
+				}
+				if r.IsError() || json.Unmarshal(r.Data, &out) != nil || out.Bytes != n || out.Body != strings.Repeat(c, n) {
+					t.Errorf("%s: %v, %d bytes", c, r.Error, out.Bytes)
+					return
+				}
+			}
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+	for n, whole := range map[int]bool{abi.MaxFrameBody: true, abi.MaxFrameBody + 1: false} {
+		for _, known := range []string{"", "1"} {
+			r := request(t, s, fmt.Sprintf(`{"url":"%s/?c=x&n=%d&known=%s","quiet":true}`, srv.URL, n, known))
+			if whole != strings.Contains(string(r.Data), fmt.Sprintf(`"bytes":%d}`, n)) || whole == r.IsError() {
+				t.Errorf("%d bytes, said to be %q: %s, %v", n, known, r.Data, r.Error)
+			}
+		}
 	}
 }
