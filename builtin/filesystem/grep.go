@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/bladehost/bladehost/abi"
@@ -162,42 +161,22 @@ func secrets(asked string, start *file.Target) func(folder string) func(name str
 		known = secrecy(file.RealPath(start.Path))
 	}
 	return func(folder string) func(string) bool {
-		plain := secrecy(filepath.Join(folder, "x")) == 0
-		return func(name string) bool {
-			if plain && plainName(name) {
-				return false
-			}
-			return secrecy(filepath.Join(folder, name)) > known
-		}
+		in := policy.SensitivityIn(folder)
+		return func(name string) bool { return secrecyOf(in(name)) > known }
 	}
 }
 
 // secrecy is how much Read would mind a path.
-func secrecy(path string) int {
-	switch policy.Sensitivity(path) {
+func secrecy(path string) int { return secrecyOf(policy.Sensitivity(path)) }
+
+func secrecyOf(s policy.Sensitive) int {
+	switch s {
 	case policy.SensitiveMedium:
 		return 1
 	case policy.SensitiveHigh:
 		return 2
 	}
 	return 0
-}
-
-// plainName reports whether the name of a file surely does not make it a secret, so that the rules need not be
-// asked. Most names are told by it.
-func plainName(name string) bool {
-	low := strings.ToLower(name) // as the rules do
-	for _, p := range [...]string{".", "id_", "keystore", "pgpass", "my.cnf", "service-account", "config.", "secrets."} {
-		if strings.HasPrefix(low, p) {
-			return false
-		}
-	}
-	for _, p := range [...]string{".pem", ".key", ".p12", ".pfx", ".ppk", "credentials.json"} {
-		if strings.HasSuffix(low, p) {
-			return false
-		}
-	}
-	return true
 }
 
 func runGrep(ctx context.Context, in *grepIn, q search.GrepQuery, call *tool.Call) (*abi.Result, error) {

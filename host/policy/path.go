@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"sort"
@@ -269,30 +268,61 @@ const (
 	SensitiveHigh   Sensitive = "high"
 )
 
+// SensitiveHigh and the others by the whole name, its start and its end, in lower case.
 var (
-	highName   = regexp.MustCompile(`^(id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|key|p12|pfx|ppk)|keystore|\.?pgpass|\.?my\.cnf|.*credentials\.json|service-account.*\.json)$`)
-	mediumName = regexp.MustCompile(`^(\.env|\.env\..*|\.npmrc|\.pypirc|\.dockercfg|\.netrc|\.git-credentials|config\.toml|secrets\..*)$`)
-	lowName    = regexp.MustCompile(`^.*\.(sqlite|sqlite3|db|sql)$`)
+	highNames   = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "keystore", "pgpass", ".pgpass", "my.cnf", ".my.cnf"}
+	highEnds    = []string{".pem", ".key", ".p12", ".pfx", ".ppk", "credentials.json"}
+	mediumNames = []string{".env", ".npmrc", ".pypirc", ".dockercfg", ".netrc", ".git-credentials", "config.toml"}
+	lowEnds     = []string{".sqlite", ".sqlite3", ".db", ".sql"}
+	// highFolders are high themselves, with all that is in them.
+	highFolders = []string{"/.ssh/", "/.aws/", "/.kube/", "/.config/gcloud/", "/.gnupg/"}
 )
 
 // Sensitivity judges a path by its base name and folders, in any letter case.
 func Sensitivity(path string) Sensitive {
-	low := strings.ToLower(filepath.ToSlash(path))
-	slashed := "/" + strings.TrimPrefix(low, "/")
-	base := slashed[strings.LastIndexByte(slashed, '/')+1:]
-	for _, dir := range []string{"/.ssh/", "/.aws/", "/.kube/", "/.config/gcloud/", "/.gnupg/"} {
-		if strings.Contains(slashed+"/", dir) {
-			return SensitiveHigh
+	slashed := "/" + strings.TrimPrefix(strings.ToLower(filepath.ToSlash(path)), "/")
+	i := strings.LastIndexByte(slashed, '/')
+	return sensitivityIn(slashed[:i])(slashed[i+1:])
+}
+
+// SensitivityIn is Sensitivity for many names in one folder, whose path is clean.
+func SensitivityIn(folder string) func(name string) Sensitive {
+	slashed := "/" + strings.TrimPrefix(strings.ToLower(filepath.ToSlash(folder)), "/")
+	judge := sensitivityIn(strings.TrimSuffix(slashed, "/"))
+	return func(name string) Sensitive { return judge(strings.ToLower(name)) }
+}
+
+// sensitivityIn takes a folder and names in lower case, the folder with a slash before
+// each of its elements.
+func sensitivityIn(folder string) func(name string) Sensitive {
+	for _, f := range highFolders {
+		if strings.Contains(folder+"/", f) {
+			return func(string) Sensitive { return SensitiveHigh }
 		}
 	}
+	return func(name string) Sensitive {
+		for _, f := range highFolders {
+			if before, ok := strings.CutSuffix(f, "/"+name+"/"); ok && strings.HasSuffix(folder, before) {
+				return SensitiveHigh
+			}
+		}
+		if name == "config.json" && strings.HasSuffix(folder, "/.docker") {
+			return SensitiveMedium
+		}
+		return sensitiveName(name)
+	}
+}
+
+func sensitiveName(name string) Sensitive {
+	ends := func(s string) bool { return strings.HasSuffix(name, s) }
 	switch {
-	case strings.HasSuffix(slashed, "/.docker/config.json"):
-		return SensitiveMedium
-	case highName.MatchString(base):
+	case strings.Contains(name, "\n"): // no rule speaks of several lines
+		return ""
+	case slices.Contains(highNames, name), slices.ContainsFunc(highEnds, ends), strings.HasPrefix(name, "service-account") && ends(".json"):
 		return SensitiveHigh
-	case mediumName.MatchString(base):
+	case slices.Contains(mediumNames, name), strings.HasPrefix(name, ".env."), strings.HasPrefix(name, "secrets."):
 		return SensitiveMedium
-	case lowName.MatchString(base):
+	case slices.ContainsFunc(lowEnds, ends):
 		return SensitiveLow
 	}
 	return ""
