@@ -144,17 +144,46 @@ func TestAbuseExecute(t *testing.T) {
 	}
 }
 
+// What the host tells of a guest's mistakes, and empty lines, count as the guest's own
+// log: no flood of them fills a disk, however fast the machine is.
+func TestAbuseLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		each int
+	}{
+		"rejected yields": {`(loop $l (drop (call $yield (i32.const 16) (i32.const 4))) (br $l)))`, rejectedYield},
+		"empty lines":     {`(loop $l (call $log (i32.const 2) (i32.const 0) (i32.const 0)) (br $l)))`, emptyLine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := &countingLog{}
+			g := pick(t, load(t, newEngine(t, Options{cleanup: short, Log: slog.New(slog.NewTextHandler(lines, nil))}), watGuest(t, head+c.body)), emptyWorld(), "Wat")
+			r, err := try(t, g, short, tool.Config{})
+			judge(t, stops(), r, err)
+			if n := lines.lines(); n == 0 || n > abi.MaxLog/c.each+1 { // with the notice that the rest is dropped
+				t.Errorf("%d lines", n)
+			}
+		})
+	}
+}
+
 // countingLog counts what is logged.
 type countingLog struct {
-	mu sync.Mutex
-	n  int
+	mu      sync.Mutex
+	n, many int
 }
 
 func (l *countingLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.n += len(p)
+	l.many++
 	return len(p), nil
+}
+
+func (l *countingLog) lines() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.many
 }
 
 func (l *countingLog) bytes() int {

@@ -132,20 +132,34 @@ func (i *instance) done(stack []uint64) {
 func (i *instance) logLine(stack []uint64) {
 	level, ptr, n := abi.LogLevel(int32(stack[0])), uint32(stack[1]), uint32(stack[2])
 	view := i.view(abi.FuncLog, ptr, n)
-	if i.logged > abi.MaxLog {
-		return
-	}
 	log := i.plugin.e.log
-	if i.logged+len(view) > abi.MaxLog {
-		i.logged = abi.MaxLog + 1
-		log.Warn("the rest of the tool's log is dropped: its limit is reached", "bytes", abi.MaxLog)
-		return
-	}
-	i.logged += len(view)
-	if lv := slogLevel(level); log.Enabled(context.Background(), lv) {
+	if lv := slogLevel(level); i.mayLog(len(view)) && log.Enabled(context.Background(), lv) {
 		log.Log(context.Background(), lv, strings.ToValidUTF8(string(view), "\ufffd"), "tool", i.name())
 	}
 }
+
+// mayLog takes n bytes of what the call may log; a line with nothing in it is some, too.
+func (i *instance) mayLog(n int) bool {
+	if i.logged > abi.MaxLog {
+		return false
+	}
+	if n == 0 {
+		n = emptyLine
+	}
+	if i.logged += n; i.logged > abi.MaxLog {
+		i.logged = abi.MaxLog + 1
+		i.plugin.e.log.Warn("the rest of the tool's log is dropped: its limit is reached", "bytes", abi.MaxLog)
+		return false
+	}
+	return true
+}
+
+// What lines take of what a call may log that are not the guest's words: about their
+// length.
+const (
+	rejectedYield = 256
+	emptyLine     = 64
+)
 
 func (i *instance) name() string {
 	if i.spec != nil {

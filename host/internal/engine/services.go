@@ -105,19 +105,21 @@ func (i *instance) yield(stack []uint64) {
 // parseYield reads a yield that the tool declared, or returns nil and says in
 // the log what is wrong with it.
 func (i *instance) parseYield(b []byte) *abi.Yield {
-	log := i.plugin.e.log
-	if err := strictjson.Check(b); err != nil {
-		log.Warn("a yield of the tool was rejected", "tool", i.name(), "why", err.Error())
+	reject := func(args ...any) *abi.Yield {
+		if i.mayLog(rejectedYield) {
+			i.plugin.e.log.Warn("a yield of the tool was rejected", append([]any{"tool", i.name()}, args...)...)
+		}
 		return nil
+	}
+	if err := strictjson.Check(b); err != nil {
+		return reject("why", err.Error())
 	}
 	y, issues := abi.ParseYield(b)
 	if len(issues) > 0 {
-		log.Warn("a yield of the tool was rejected", "tool", i.name(), "at", issues[0].Pointer, "why", issues[0].Message)
-		return nil
+		return reject("at", issues[0].Pointer, "why", issues[0].Message)
 	}
 	if !i.spec.MayYield(y.Kind) || (y.Kind == abi.YieldEffect && !i.spec.MayEffect(y.Effect.Type)) {
-		log.Warn("a yield of the tool was rejected: the manifest does not declare it", "tool", i.name(), "kind", string(y.Kind))
-		return nil
+		return reject("why", "the manifest does not declare it", "kind", string(y.Kind))
 	}
 	return y
 }

@@ -147,15 +147,38 @@ func logAt(level abi.LogLevel) function {
 			return
 		}
 		b, over := r.block(stack[0], abi.MaxLog)
-		if over || r.logged+len(b) > abi.MaxLog {
-			r.logged = abi.MaxLog + 1
-			r.log().Warn("the rest of the tool's log is dropped: its limit is reached", "bytes", abi.MaxLog)
-			return
+		n := len(b)
+		if over {
+			n = abi.MaxLog + 1
 		}
-		r.logged += len(b)
-		r.log().Log(context.Background(), slogLevel(level), text(b), "tool", r.tool)
+		if r.mayLog(n) {
+			r.log().Log(context.Background(), slogLevel(level), text(b), "tool", r.tool)
+		}
 	}
 }
+
+// mayLog takes n bytes of what the call may log; a line with nothing in it is some, too.
+func (r *run) mayLog(n int) bool {
+	if r.logged > abi.MaxLog {
+		return false
+	}
+	if n == 0 {
+		n = emptyLine
+	}
+	if r.logged += n; r.logged > abi.MaxLog {
+		r.logged = abi.MaxLog + 1
+		r.log().Warn("the rest of the tool's log is dropped: its limit is reached", "bytes", abi.MaxLog)
+		return false
+	}
+	return true
+}
+
+// What lines take of what a call may log that are not the guest's words: about their
+// length.
+const (
+	rejectedYield = 256
+	emptyLine     = 64
+)
 
 func slogLevel(l abi.LogLevel) slog.Level {
 	return map[abi.LogLevel]slog.Level{

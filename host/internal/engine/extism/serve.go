@@ -72,7 +72,9 @@ func errorFrame(e *abi.Error) []byte {
 func (r *run) send(b []byte) uint64 {
 	y, why := r.parse(b)
 	if y == nil {
-		r.log().Warn("a yield of the tool was rejected: "+why, "tool", r.tool)
+		if r.mayLog(rejectedYield) {
+			r.log().Warn("a yield of the tool was rejected: "+why, "tool", r.tool)
+		}
 		return abi.YieldRejected
 	}
 	if y.Kind != abi.YieldProgress {
