@@ -48,7 +48,7 @@ func (g Grants) with(t ToolGrants) Grants {
 		}
 	}
 	if len(t.Env) > 0 {
-		env := maps.Clone(t.Env)
+		env := map[string]string{}
 		maps.Copy(env, g.Env)
 		maps.Copy(env, t.Env)
 		g.Env = env

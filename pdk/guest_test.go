@@ -230,12 +230,12 @@ func TestLog(t *testing.T) {
 
 func TestPath(t *testing.T) {
 	for _, c := range []struct{ name, cwd, in, want string }{
-		{"relative", "/work", "a/../b", "/work/b"},
-		{"absolute", "/work", "/x/./y", "/x/y"},
-		{"up and out, which the mount refuses", "/work", "../x", "/x"},
+		{"relative", "/project", "a/../b", "/project/b"},
+		{"absolute", "/project", "/x/./y", "/x/y"},
+		{"up and out, which the mount refuses", "/project", "../x", "/x"},
 		{"nothing to start from", "", "a", "bad_path"},
 		{"absolute without a folder", "", "/a", "/a"},
-		{"empty", "/work", "", "bad_path"},
+		{"empty", "/project", "", "bad_path"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := host(t, func(ctx context.Context, _ *pdk.Call) (*pdk.Result, error) {
@@ -263,19 +263,19 @@ func TestFileError(t *testing.T) {
 		code, says string
 	}{
 		{"no folder holds it", "/other/a", false, fs.ErrNotExist, pdk.CodeNotGranted, "--allow-read /other"},
-		{"a folder of a like name", "/workshop/a", true, fs.ErrNotExist, pdk.CodeNotGranted, "--allow-write /workshop"},
-		{"the folder itself", "/work", false, fs.ErrNotExist, pdk.CodeNotFound, "does not exist"},
-		{"not there", "/work/a", false, &fs.PathError{Op: "open", Path: "/work/a", Err: syscall.ENOENT}, pdk.CodeNotFound, "/work/a does not exist"},
-		{"a folder", "/work/a", false, &fs.PathError{Op: "read", Path: "/work/a", Err: syscall.EISDIR}, pdk.CodeIsDirectory, "folder"},
-		{"refused", "/work/a", true, &fs.PathError{Op: "open", Path: "/work/a", Err: syscall.EROFS}, pdk.CodePermission, "may not be changed"},
-		{"anything else", "/work/a", false, &fs.PathError{Op: "open", Path: "/work/a", Err: syscall.EIO}, pdk.CodeFile, "/work/a: input/output error"},
+		{"a folder of a like name", "/projectshop/a", true, fs.ErrNotExist, pdk.CodeNotGranted, "--allow-write /projectshop"},
+		{"the folder itself", "/project", false, fs.ErrNotExist, pdk.CodeNotFound, "does not exist"},
+		{"not there", "/project/a", false, &fs.PathError{Op: "open", Path: "/project/a", Err: syscall.ENOENT}, pdk.CodeNotFound, "/project/a does not exist"},
+		{"a folder", "/project/a", false, &fs.PathError{Op: "read", Path: "/project/a", Err: syscall.EISDIR}, pdk.CodeIsDirectory, "folder"},
+		{"refused", "/project/a", true, &fs.PathError{Op: "open", Path: "/project/a", Err: syscall.EROFS}, pdk.CodePermission, "may not be changed"},
+		{"anything else", "/project/a", false, &fs.PathError{Op: "open", Path: "/project/a", Err: syscall.EIO}, pdk.CodeFile, "/project/a: input/output error"},
 		{"the tool's own", "/other/a", false, pdk.Errorf("mine", "own text"), "mine", "own text"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := host(t, func(ctx context.Context, _ *pdk.Call) (*pdk.Result, error) {
 				return nil, pdk.FileError(ctx, c.path, c.write, c.err)
 			})
-			h.Mount("/work")
+			h.Mount("/project")
 			out := h.Run("Probe", nothing{})
 			out.WantCode(c.code)
 			if !strings.Contains(out.Err().Message, c.says) {

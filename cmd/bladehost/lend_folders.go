@@ -121,7 +121,7 @@ func (l *lender) open(plugin string, k policy.GrantKind, dir, real string, denie
 	}
 	if real == "" {
 		if real, err = filepath.EvalSymlinks(abs); err != nil {
-			return nil, fmt.Errorf("%w", err)
+			return nil, err
 		}
 	}
 	opt := capfs.Options{ReadOnly: k == policy.GrantRead}
@@ -130,7 +130,7 @@ func (l *lender) open(plugin string, k policy.GrantKind, dir, real string, denie
 			own = r
 		}
 		if below(own, real) {
-			return nil, fmt.Errorf("it is a folder of bladehost itself")
+			return nil, errors.New("it is a folder of bladehost itself")
 		}
 		if below(real, own) {
 			opt.Deny = append(opt.Deny, relSlash(real, own))

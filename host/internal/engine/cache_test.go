@@ -116,15 +116,21 @@ func TestCacheDamage(t *testing.T) {
 	}
 }
 
-// A module that was seen before is not scanned again, and never taken for another.
-func TestCacheRecall(t *testing.T) {
-	opt := Options{CacheDir: filepath.Join(t.TempDir(), "cache")}
-	good := watGuest(t, head+isNull+`)`)
-	other := watGuest(t, head+`unreachable)`)
+// twoCached are two modules in a cache.
+func twoCached(t *testing.T) (opt Options, good, other []byte) {
+	t.Helper()
+	opt = Options{CacheDir: filepath.Join(t.TempDir(), "cache")}
+	good, other = watGuest(t, head+isNull+`)`), watGuest(t, head+`unreachable)`)
 	compileHit(t, opt, good)
 	if _, err := load(t, newEngine(t, opt), other).Compile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return opt, good, other
+}
+
+// A module that was seen before is not scanned again, and never taken for another.
+func TestCacheRecall(t *testing.T) {
+	opt, good, other := twoCached(t)
 	e := newEngine(t, opt)
 	g, o := load(t, e, good), load(t, e, other)
 	if g.stored == nil || o.stored == nil || g.key == o.key {

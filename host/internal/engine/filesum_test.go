@@ -165,13 +165,7 @@ func TestEntryIsWhole(t *testing.T) {
 
 // A whole entry under the name of another is no entry, however good it is.
 func TestCacheSwapped(t *testing.T) {
-	opt := Options{CacheDir: filepath.Join(t.TempDir(), "cache")}
-	good := watGuest(t, head+isNull+`)`)
-	other := watGuest(t, head+`unreachable)`)
-	compileHit(t, opt, good)
-	if _, err := load(t, newEngine(t, opt), other).Compile(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	opt, good, other := twoCached(t)
 	e := newEngine(t, opt)
 	g, o := e.dir.entry(load(t, e, good).key), e.dir.entry(load(t, e, other).key)
 	for _, move := range [][2]string{{g, g + "-"}, {o, g}, {g + "-", o}} {
