@@ -192,7 +192,7 @@ func limitsTable() string {
 		{"name of a service", size(abi.MaxServiceName), "status 5"},
 		{"answers not taken", size(abi.MaxAnswers), "status 6, slot 0"},
 		{"open streams of a call, bytes of one `stream.read`", fmt.Sprintf("%d, %s", abi.MaxStreams, size(abi.MaxChunk)), "status 6; the rest comes next time"},
-		{"log of a call", size(abi.MaxLog), "the rest is dropped"},
+		{"log of a call", size(abi.MaxLog), "the rest is dropped; a rejected yield counts 256 bytes, an empty line 64"},
 		{"stdout, stderr of a call", size(abi.MaxOutput) + " each", "the rest is dropped"},
 		{"manifest", size(abi.MaxManifest), "`MANIFEST_INVALID`"},
 		{"tools of a plugin", size(abi.MaxTools), "`MANIFEST_INVALID`"},
